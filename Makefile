@@ -1,0 +1,151 @@
+# StateDB for SQLite.
+#
+#   make             build/statedb.so (.dylib on macOS), build/libstatedb.a, and ./statedb.so
+#   make test        everything a change must pass (installs what it needs on Debian)
+#   make asan        the same with AddressSanitizer and UndefinedBehaviorSanitizer
+#   make tsan        the C tests with ThreadSanitizer
+#   make fuzz        each fuzz target for FUZZ_SECONDS (clang)
+#   make check-all   test, asan, tsan and fuzz
+#   make bench       the benchmarks
+#   make demo        the guided tour, sql/tour.sql
+#   make install     under PREFIX
+#   make clean
+#
+# STRICT=1 (or CI set) makes warnings errors. SQLITE_CFLAGS and SQLITE_LIBS name another SQLite.
+
+MAKEFLAGS += --no-print-directory
+
+BUILD = build
+PREFIX = /usr/local
+FUZZ_SECONDS = 30
+SQLITE_CFLAGS =
+SQLITE_LIBS = -lsqlite3
+
+CFLAGS = -O2 -g
+override CFLAGS += -std=c11 -fPIC -fvisibility=hidden -pthread $(SANITIZE)
+override CFLAGS += -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+ifneq ($(CI)$(STRICT),)
+override CFLAGS += -Werror
+endif
+
+ifeq ($(shell uname -s),Darwin)
+SO = dylib
+SHARED = -dynamiclib
+else
+SO = so
+SHARED = -shared -Wl,-z,defs
+endif
+
+CORE = $(patsubst %.c,$(BUILD)/%.o,$(wildcard core/*.c))
+EXT = $(patsubst %.c,$(BUILD)/%.o,$(wildcard ext/*.c))
+STATIC = $(patsubst %.c,$(BUILD)/static/%.o,$(wildcard ext/*.c))
+TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/t_*.c))
+FUZZ = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz_*.c))
+BENCH = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+LOADABLE = $(BUILD)/statedb.$(SO)
+LIB = $(BUILD)/libstatedb.a
+
+# Programs that have SQLite and ext/ linked in.
+WITH_SQL = $(filter %/bench_sql %/t_schema_sql %/fuzz_schema_sql,$(TESTS) $(FUZZ) $(BENCH)) \
+           $(filter $(BUILD)/tests/t_sql_% $(BUILD)/tests/fuzz_sql_%,$(TESTS) $(FUZZ))
+
+all: $(LOADABLE) $(LIB) statedb.$(SO)
+
+statedb.$(SO): $(LOADABLE)
+	ln -sf $< $@
+
+$(LOADABLE): $(EXT) $(LIB)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(SHARED) -o $@ $^
+
+$(LIB): $(CORE)
+	rm -f $@
+	$(AR) rcs $@ $^
+
+$(BUILD)/core/%.o: core/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/ext/%.o: ext/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(CPPFLAGS) $(SQLITE_CFLAGS) -Icore -MMD -MP -c -o $@ $<
+
+$(BUILD)/static/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(CPPFLAGS) $(SQLITE_CFLAGS) -DSQLITE_CORE -Icore -MMD -MP -c -o $@ $<
+
+$(BUILD)/tests/%.o: tests/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(CPPFLAGS) $(SQLITE_CFLAGS) -DSQLITE_CORE -Icore -Iext -MMD -MP -c -o $@ $<
+
+$(BUILD)/bench/%.o: bench/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(CPPFLAGS) $(SQLITE_CFLAGS) -DSQLITE_CORE -Icore -Iext -MMD -MP -c -o $@ $<
+
+$(WITH_SQL): $(STATIC)
+$(WITH_SQL): LIBS += $(SQLITE_LIBS)
+$(TESTS): LIBS += -lcmocka
+$(FUZZ): LIBS += -fsanitize=fuzzer
+
+$(TESTS) $(FUZZ) $(BENCH): %: %.o $(LIB)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
+
+# A variant is this Makefile with another BUILD; tests/run tests what it finds in each directory.
+ASAN = BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+       SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
+TSAN = BUILD=build/tsan SANITIZE=-fsanitize=thread
+FUZZING = BUILD=build/fuzz CC=clang CFLAGS="-O1 -g" \
+          SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all"
+
+build-test: all $(TESTS) $(BENCH)
+build-variant: $(LOADABLE) $(TESTS)
+build-tests: $(TESTS)
+build-fuzz: $(FUZZ)
+build-asan:
+	@$(MAKE) $(ASAN) build-variant
+build-tsan:
+	@$(MAKE) $(TSAN) build-tests
+build-fuzzing:
+	@$(MAKE) $(FUZZING) build-fuzz
+
+test check:
+	@tests/setup
+	@$(MAKE) build-test
+	@tests/run build
+
+asan tsan:
+	@tests/setup
+	@$(MAKE) build-$@
+	@tests/run build/$@
+
+fuzz:
+	@tests/setup fuzz
+	@$(MAKE) build-fuzzing
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/fuzz
+
+check-all:
+	@tests/setup fuzz
+	@$(MAKE) build-test build-asan build-tsan build-fuzzing
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build build/asan build/tsan build/fuzz
+
+bench: $(BENCH)
+	@for b in $(BENCH); do $$b || exit 1; done
+
+demo:
+	@tests/setup demo
+	@$(MAKE) -s all
+	@sql/demo
+
+install: $(LOADABLE) $(LIB)
+	install -d $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(LOADABLE) $(DESTDIR)$(PREFIX)/lib
+	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib
+	install -m 644 core/statedb.h $(DESTDIR)$(PREFIX)/include
+
+clean:
+	rm -rf build statedb.$(SO)
+
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
+
+.PHONY: all test check asan tsan fuzz check-all bench demo install clean \
+        build-test build-variant build-tests build-fuzz build-asan build-tsan build-fuzzing
+.SECONDARY:

@@ -1,0 +1,177 @@
+/* cursor.c - reading a range of an index in one version of a table (see statedb.h). */
+#include "txn.h"
+
+#include "key.h"
+#include "mem.h"
+
+#include <assert.h>
+
+struct sdb_cursor {
+    sdb_db *db;
+    sdb_table *table; /* NULL: not open */
+    const sdb_index *index;
+    bool on_txn;
+    bool reverse;
+    bool is_single; /* the range has one row at most, and the cursor is at it */
+    sdb_link end;   /* the leaf to stop before, or 0 */
+    sdb_hold hold;  /* if on_txn */
+    sdb_buf bounds;
+    sdb_iter it;
+};
+
+int sdb_cursor_new(sdb_db *db, sdb_cursor **out)
+{
+    sdb_cursor *cur = sdb_zalloc(sizeof *cur);
+    if (!cur)
+        return SDB_NOMEM;
+    cur->db = db;
+    sdb_iter_init(&cur->it);
+    pthread_mutex_lock(&db->mutex);
+    db->n_cursors++;
+    pthread_mutex_unlock(&db->mutex);
+    *out = cur;
+    return SDB_OK;
+}
+
+void sdb_cursor_free(sdb_cursor *cur)
+{
+    if (!cur)
+        return;
+    sdb_cursor_close(cur);
+    pthread_mutex_lock(&cur->db->mutex);
+    cur->db->n_cursors--;
+    pthread_mutex_unlock(&cur->db->mutex);
+    sdb_iter_fini(&cur->it);
+    sdb_buf_fini(&cur->bounds);
+    sdb_free(cur);
+}
+
+static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on_txn)
+{
+    cur->table = v->table;
+    cur->index = &v->table->index[index];
+    cur->on_txn = on_txn;
+    cur->is_single = false;
+    sdb_iter_open(&cur->it, &cur->index->leaves, v->table->arena.base, v->root[index]);
+}
+
+int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table, int index)
+{
+    const sdb_version *v = snap->root ? sdb_root_version(snap->root, table) : NULL;
+    if (cur->table || !v || index < 0 || index >= table->n_indexes)
+        return SDB_MISUSE;
+    cursor_set(cur, v, index, false);
+    return SDB_OK;
+}
+
+int sdb_cursor_open_txn(sdb_cursor *cur, sdb_txn *txn, sdb_table *table, int index)
+{
+    const sdb_version *v = sdb_txn_version(txn, table);
+    if (cur->table || !v || index < 0 || index >= table->n_indexes)
+        return SDB_MISUSE;
+    int rc = sdb_txn_hold(txn, table, &cur->hold);
+    if (rc == SDB_OK)
+        cursor_set(cur, v, index, true);
+    return rc;
+}
+
+void sdb_cursor_close(sdb_cursor *cur)
+{
+    if (!cur->table)
+        return;
+    if (cur->on_txn)
+        sdb_txn_release_hold(&cur->hold);
+    cur->table = NULL;
+    cur->it.leaf = 0;
+    if (cur->bounds.room > 1 << 16) /* a huge key's buffer need not stay for ever */
+        sdb_buf_fini(&cur->bounds);
+}
+
+/* Whether the range is one key of an index that has each key once. */
+static bool range_is_key(const sdb_index *index, const sdb_range *range)
+{
+    if (index->def.n_parts == 0)
+        return range->n_eq == 1;
+    if (!index->def.unique || range->n_eq < index->def.n_parts)
+        return false;
+    for (int i = 0; i < range->n_eq; i++)
+        if (range->eq[i].type == SDB_NULL)
+            return false;
+    return true;
+}
+
+int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
+{
+    sdb_iter *it = &cur->it;
+    size_t n_lo;
+    if (!cur->table)
+        return SDB_MISUSE;
+    it->leaf = 0;
+    cur->reverse = range->reverse;
+    int rc = sdb_index_bounds(cur->index, range, &cur->bounds, &n_lo);
+    if (rc != SDB_OK)
+        return rc;
+    const uint8_t *lo = cur->bounds.at, *hi = lo + n_lo;
+    size_t n_hi = cur->bounds.n - n_lo;
+    cur->is_single = range_is_key(cur->index, range);
+    if (cur->is_single) {
+        it->leaf = sdb_radix_get(it->leaves, it->base, it->root, lo, n_lo);
+        return it->leaf ? SDB_OK : SDB_DONE;
+    }
+    if (!range->reverse) {
+        rc = n_hi ? sdb_iter_seek(it, hi, n_hi) : SDB_DONE;
+        cur->end = rc == SDB_OK ? it->leaf : 0;
+        if (rc >= 0)
+            rc = n_lo ? sdb_iter_seek(it, lo, n_lo) : sdb_iter_first(it);
+    } else {
+        rc = n_lo ? sdb_iter_seek_below(it, lo, n_lo) : SDB_DONE;
+        cur->end = rc == SDB_OK ? it->leaf : 0;
+        if (rc >= 0)
+            rc = n_hi ? sdb_iter_seek_below(it, hi, n_hi) : sdb_iter_last(it);
+    }
+    if (rc == SDB_OK && it->leaf == cur->end) {
+        it->leaf = 0;
+        return SDB_DONE;
+    }
+    return rc;
+}
+
+int sdb_cursor_next(sdb_cursor *cur)
+{
+    sdb_iter *it = &cur->it;
+    if (!it->leaf)
+        return SDB_DONE;
+    int rc = cur->is_single ? SDB_DONE : cur->reverse ? sdb_iter_prev(it) : sdb_iter_next(it);
+    if (rc == SDB_OK && it->leaf != cur->end)
+        return SDB_OK;
+    it->leaf = 0;
+    return rc == SDB_OK ? SDB_DONE : rc;
+}
+
+const sdb_row *sdb_cursor_row(const sdb_cursor *cur)
+{
+    return cur->it.leaf ? sdb_at(cur->it.base, cur->it.leaf) : NULL;
+}
+
+int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
+{
+    const sdb_iter *it = &cur->it;
+    sdb_buf bounds = {0};
+    size_t n_lo;
+    if (!cur->table)
+        return SDB_MISUSE;
+    int rc = sdb_index_bounds(cur->index, range, &bounds, &n_lo);
+    if (rc == SDB_OK) {
+        const uint8_t *lo = bounds.at, *hi = lo + n_lo;
+        size_t n_hi = bounds.n - n_lo;
+        *out = n_hi ? sdb_radix_rank(it->leaves, it->base, it->root, hi, n_hi)
+                    : sdb_radix_count(it->base, it->root);
+        if (n_lo)
+            *out -= sdb_radix_rank(it->leaves, it->base, it->root, lo, n_lo);
+    } else if (rc == SDB_DONE) {
+        *out = 0;
+        rc = SDB_OK;
+    }
+    sdb_buf_fini(&bounds);
+    return rc;
+}

@@ -1,0 +1,239 @@
+/* index.c - keys of rows and of ranges (see index.h). */
+#include "index.h"
+
+#include "key.h"
+#include "mem.h"
+
+#include <assert.h>
+
+/* ---------------------------------------------------------------- buffers */
+
+int sdb_buf_reserve(sdb_buf *buf, size_t more)
+{
+    if (buf->room - buf->n >= more)
+        return SDB_OK;
+    size_t room = buf->room * 2 > buf->n + more ? buf->room * 2 : buf->n + more;
+    uint8_t *at = sdb_realloc(buf->at, room < 256 ? 256 : room);
+    if (!at)
+        return SDB_NOMEM;
+    buf->at = at;
+    buf->room = room < 256 ? 256 : room;
+    return SDB_OK;
+}
+
+void sdb_buf_fini(sdb_buf *buf)
+{
+    sdb_free(buf->at);
+    *buf = (sdb_buf){0};
+}
+
+/* ---------------------------------------------------------------- rows' keys */
+
+static sdb_value part_value(const sdb_index *index, const sdb_row *row, const sdb_part *part)
+{
+    return sdb_row_get(row, part->column, index->n_columns, index->rowid_column);
+}
+
+static size_t rowid_diff(const void *ctx, const void *leaf, const uint8_t *key, size_t len, int *byte)
+{
+    (void)ctx;
+    return sdb_key_diff_rowid(key, len, 0, ((const sdb_row *)leaf)->rowid, byte);
+}
+
+static size_t columns_diff(const void *ctx, const void *leaf, const uint8_t *key, size_t len,
+                           int *byte)
+{
+    const sdb_index *index = ctx;
+    const sdb_row *row = leaf;
+    bool has_null = false;
+    size_t at = 0;
+    for (const sdb_part *p = index->def.parts, *end = p + index->def.n_parts; p < end; p++) {
+        sdb_value v = part_value(index, row, p);
+        at = sdb_key_diff(key, len, at, &v, p->collation, p->desc, byte);
+        if (*byte >= 0)
+            return at;
+        has_null |= v.type == SDB_NULL;
+    }
+    return index->def.unique && !has_null ? at
+                                          : sdb_key_diff_rowid(key, len, at, row->rowid, byte);
+}
+
+static int key_put(const sdb_part *part, const sdb_value *value, sdb_buf *out)
+{
+    int rc = sdb_buf_reserve(out, sdb_key_bound(value));
+    if (rc == SDB_OK)
+        out->n = (size_t)(sdb_key_put(out->at + out->n, value, part->collation, part->desc) - out->at);
+    return rc;
+}
+
+static int key_put_rowid(int64_t rowid, sdb_buf *out)
+{
+    int rc = sdb_buf_reserve(out, SDB_ROWID_KEY);
+    if (rc == SDB_OK)
+        out->n = (size_t)(sdb_key_put_rowid(out->at + out->n, rowid) - out->at);
+    return rc;
+}
+
+static bool is_null(const sdb_value *v)
+{
+    return v->type == SDB_NULL || (v->type == SDB_REAL && v->u.r != v->u.r);
+}
+
+int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_value *values, sdb_buf *out,
+                  bool *is_free)
+{
+    bool has_rowid = !index->def.unique;
+    for (int i = 0; i < index->def.n_parts; i++) {
+        const sdb_part *p = &index->def.parts[i];
+        sdb_value id = {.type = SDB_INTEGER, .u.i = rowid};
+        const sdb_value *v = p->column == index->rowid_column ? &id : &values[p->column];
+        int rc = key_put(p, v, out);
+        if (rc != SDB_OK)
+            return rc;
+        has_rowid |= is_null(v);
+    }
+    *is_free = has_rowid && index->def.n_parts;
+    return has_rowid ? key_put_rowid(rowid, out) : SDB_OK;
+}
+
+int sdb_index_row_key(const sdb_index *index, const sdb_row *row, sdb_buf *out)
+{
+    bool has_rowid = !index->def.unique;
+    for (int i = 0; i < index->def.n_parts; i++) {
+        sdb_value v = part_value(index, row, &index->def.parts[i]);
+        int rc = key_put(&index->def.parts[i], &v, out);
+        if (rc != SDB_OK)
+            return rc;
+        has_rowid |= v.type == SDB_NULL;
+    }
+    return has_rowid ? key_put_rowid(row->rowid, out) : SDB_OK;
+}
+
+/* ---------------------------------------------------------------- ranges */
+
+/* The smallest byte string above every one that begins with out[from..): its last byte that is not
+** ff counted up, the rest cut off. Empty when there is none. */
+static void key_successor(sdb_buf *out, size_t from)
+{
+    while (out->n > from && out->at[out->n - 1] == 0xff)
+        out->n--;
+    if (out->n > from)
+        out->at[out->n - 1]++;
+}
+
+/* Append the equal columns and, unless NULL, a bound on the next. */
+static int bound_put(const sdb_index *index, const sdb_range *range, const sdb_value *bound,
+                     sdb_buf *out)
+{
+    for (int i = 0; i < range->n_eq; i++) {
+        int rc = key_put(&index->def.parts[i], &range->eq[i], out);
+        if (rc != SDB_OK)
+            return rc;
+    }
+    return bound ? key_put(&index->def.parts[range->n_eq], bound, out) : SDB_OK;
+}
+
+/* The smallest rowid at or above (open: above) a value; false when there is none. */
+static bool rowid_from(const sdb_value *v, bool open, int64_t *out)
+{
+    *out = INT64_MIN;
+    if (is_null(v))
+        return true; /* NULL is below every number */
+    if (v->type > SDB_REAL)
+        return false; /* text and blobs are above */
+    if (v->type == SDB_REAL) {
+        double r = v->u.r;
+        if (r < -0x1p63)
+            return true;
+        if (r >= 0x1p63)
+            return false;
+        *out = (int64_t)r; /* towards zero */
+        open = (double)*out < r || (open && (double)*out == r);
+    } else {
+        *out = v->u.i;
+    }
+    if (open && *out == INT64_MAX)
+        return false;
+    *out += open;
+    return true;
+}
+
+/* Index 0. Rowids from the first the lower bound allows up to, not with, the first that the upper
+** bound does not. */
+static int rowid_bounds(const sdb_range *range, sdb_buf *out, size_t *n_lo)
+{
+    const sdb_value *lower = range->n_eq ? range->eq : range->lower;
+    const sdb_value *upper = range->n_eq ? range->eq : range->upper;
+    int64_t lo = INT64_MIN, hi = 0;
+    if (range->n_eq > 1 || (range->n_eq && (range->lower || range->upper)))
+        return SDB_MISUSE;
+    if (lower && !rowid_from(lower, !range->n_eq && range->lower_open, &lo))
+        return SDB_DONE;
+    bool has_end = upper && rowid_from(upper, range->n_eq || !range->upper_open, &hi);
+    if (has_end && (lo >= hi || is_null(upper)))
+        return SDB_DONE;
+    int rc = key_put_rowid(lo, out);
+    *n_lo = out->n;
+    return rc == SDB_OK && has_end ? key_put_rowid(hi, out) : rc;
+}
+
+int sdb_index_bounds(const sdb_index *index, const sdb_range *range, sdb_buf *out, size_t *n_lo)
+{
+    out->n = *n_lo = 0;
+    if (index->def.n_parts == 0)
+        return rowid_bounds(range, out, n_lo);
+    bool has_bound = range->lower || range->upper;
+    if (range->n_eq + has_bound > index->def.n_parts)
+        return SDB_MISUSE;
+    const sdb_value *first = range->lower, *last = range->upper;
+    bool first_open = range->lower_open, last_open = range->upper_open;
+    if (has_bound && index->def.parts[range->n_eq].desc) { /* keys run from the larger value down */
+        first = range->upper, last = range->lower;
+        first_open = range->upper_open, last_open = range->lower_open;
+    }
+    int rc = bound_put(index, range, first, out);
+    if (rc != SDB_OK)
+        return rc;
+    if (first && first_open)
+        key_successor(out, 0);
+    size_t lo = out->n;
+    rc = bound_put(index, range, last, out);
+    if (rc != SDB_OK)
+        return rc;
+    if (!last || !last_open)
+        key_successor(out, lo); /* of nothing: nothing, that is, no end */
+    *n_lo = lo;
+    if (lo && out->n > lo) {
+        size_t hi = out->n - lo, n = lo < hi ? lo : hi;
+        int c = memcmp(out->at, out->at + lo, n);
+        if (c > 0 || (c == 0 && lo >= hi))
+            return SDB_DONE;
+    }
+    return SDB_OK;
+}
+
+/* ---------------------------------------------------------------- definition */
+
+int sdb_index_init(sdb_index *index, const sdb_index_def *def, int n_columns, int rowid_column)
+{
+    *index = (sdb_index){.n_columns = n_columns, .rowid_column = rowid_column};
+    index->leaves = (sdb_leaves){def ? columns_diff : rowid_diff, index};
+    if (!def)
+        return SDB_OK;
+    size_t name = strlen(def->name) + 1, parts = def->n_parts * sizeof *def->parts;
+    char *copy = sdb_malloc(parts + name);
+    if (!copy)
+        return SDB_NOMEM;
+    memcpy(copy, def->parts, parts);
+    memcpy(copy + parts, def->name, name);
+    index->def = *def;
+    index->def.parts = (const sdb_part *)(const void *)copy;
+    index->def.name = copy + parts;
+    return SDB_OK;
+}
+
+void sdb_index_fini(sdb_index *index)
+{
+    sdb_free((void *)(uintptr_t)index->def.parts);
+    index->def.parts = NULL;
+}

@@ -1,0 +1,42 @@
+/* key.h - order-preserving, prefix-free key bytes for SQL values.
+**
+** memcmp on two keys of one index gives the order of their values: NULL < numbers < text < blob.
+** No column's bytes are a prefix of another value's bytes for that column, so columns concatenate
+** and every range of values is a range of byte strings.
+**
+**   value    bytes
+**   NULL     10
+**   number   20, the nearest IEEE double d in 8 big-endian bytes, sign bit flipped where d >= 0 and
+**            all bits flipped where d < 0; and where |d| >= 2^53, two more: 0x8000 + (value - d),
+**            big-endian, so that integers and reals interleave exactly (2^53+1 is not 2^53)
+**   text     30, the bytes through the collation, each 00 as 01 01 and each 01 as 01 02, then 00
+**   blob     40, the same without a collation
+**
+** A descending column has every byte complemented. -0.0 is 0; a NaN is NULL. The escape is that
+** of DuckDB's and StateDB's indexes: one byte of terminator, no cost for ordinary text. */
+#ifndef SDB_KEY_H
+#define SDB_KEY_H
+
+#include "statedb.h"
+
+/* At most so many bytes for one value. */
+size_t sdb_key_bound(const sdb_value *value);
+
+/* Write one value at `out` (room: sdb_key_bound) and return the end. Cannot fail. */
+uint8_t *sdb_key_put(uint8_t *out, const sdb_value *value, sdb_collation collation, bool desc);
+
+/* Compare, without building it, the key bytes of `value` with key[at..len). Returns the position in
+** `key` just behind the value's bytes when they are all equal to what stands there and *byte = -1;
+** otherwise the position of the first byte that differs (len when the key ends first) and *byte =
+** the value's own byte at that position (0..255). */
+size_t sdb_key_diff(const uint8_t *key, size_t len, size_t at, const sdb_value *value,
+                    sdb_collation collation, bool desc, int *byte);
+
+/* A rowid as 8 bytes, big-endian, sign bit flipped. */
+#define SDB_ROWID_KEY 8
+uint8_t *sdb_key_put_rowid(uint8_t *out, int64_t rowid);
+
+/* As sdb_key_diff, for a rowid. */
+size_t sdb_key_diff_rowid(const uint8_t *key, size_t len, size_t at, int64_t rowid, int *byte);
+
+#endif

@@ -1,0 +1,29 @@
+/* mem.h - heap memory for everything that is not a row or a node, and the fault injector.
+**
+** Every allocation of core/ goes through here or through arena.h, and both ask sdb_mem_fault()
+** first, so a test can make the Nth of them fail: SQLite's way (test_malloc.c). */
+#ifndef SDB_MEM_H
+#define SDB_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* malloc, zeroed malloc and realloc; NULL when there is no memory or a fault is due. free accepts
+** NULL. Thread safe. */
+void *sdb_malloc(size_t n);
+void *sdb_zalloc(size_t n);
+void *sdb_realloc(void *p, size_t n);
+void sdb_free(void *p);
+
+/* How many blocks are allocated and not freed; tests compare it before and after. */
+int64_t sdb_mem_blocks(void);
+
+/* Make allocation number n from now (1 = the next) fail, and all later ones too if `persistent`.
+** n = 0 ends the injection. Returns how many faults the ended injection has raised. */
+int64_t sdb_mem_inject(int64_t n, bool persistent);
+
+/* Whether the allocation about to be made is to fail. */
+bool sdb_mem_fault(void);
+
+#endif

@@ -1,0 +1,454 @@
+/* radix.c - get, put, delete and rank in a persistent radix tree (see radix.h). */
+#include "radix.h"
+
+#include "mem.h"
+
+#include <assert.h>
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+static inline bool is_leaf(sdb_link link)
+{
+    return link & SDB_LEAF;
+}
+
+/* ---------------------------------------------------------------- links */
+
+int sdb_links_reserve(sdb_links *v, size_t more)
+{
+    if (v->room - v->n >= more)
+        return SDB_OK;
+    size_t room = v->room * 2 > v->n + more ? v->room * 2 : v->n + more;
+    room = room < 64 ? 64 : room;
+    sdb_link *at = sdb_realloc(v->at, room * sizeof *at);
+    if (!at)
+        return SDB_NOMEM;
+    v->at = at;
+    v->room = room;
+    return SDB_OK;
+}
+
+void sdb_links_fini(sdb_links *v)
+{
+    sdb_free(v->at);
+    *v = (sdb_links){0};
+}
+
+/* ---------------------------------------------------------------- get */
+
+sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
+                       const uint8_t *key, size_t len)
+{
+    sdb_link link = root;
+    size_t at = 0;
+    while (link && !is_leaf(link)) {
+        const sdb_node *n = sdb_at(base, link);
+        unsigned prefix = sdb_node_prefix_len(n);
+        if (UNLIKELY(prefix)) /* a branch, not an addition: the child does not wait for the header */
+            at += prefix;     /* the prefix itself is compared with the whole key, at the leaf */
+        if (UNLIKELY(at >= len)) {
+            link = at == len ? n->leaf : 0;
+            break;
+        }
+        link = sdb_node_find(n, key[at++]);
+    }
+    if (!link)
+        return 0;
+    int byte;
+    return leaves->diff(leaves->ctx, sdb_at(base, link), key, len, &byte) == len && byte < 0 ? link
+                                                                                             : 0;
+}
+
+/* ---------------------------------------------------------------- owning nodes */
+
+size_t sdb_radix_need(const sdb_arena *a, size_t len)
+{
+    /* Each node of the path may be copied, and they take a byte of the key each; together they are
+    ** no more than what the arena holds. The new part: a chain of N8s, nine bytes of the key each,
+    ** a fork, and one node that outgrows its kind (or a child given a longer prefix). */
+    uint64_t live = atomic_load_explicit(&a->live, memory_order_relaxed);
+    uint64_t path = ((uint64_t)len + 1) * SDB_NODE_MAX;
+    return (size_t)((path < live ? path : live) + (len / 9 + 2) * 64 + 2 * SDB_NODE_MAX);
+}
+
+size_t sdb_radix_need_links(const sdb_arena *a, size_t len)
+{
+    uint64_t nodes = atomic_load_explicit(&a->live, memory_order_relaxed) / 32;
+    return (size_t)(len + 1 < nodes ? len + 1 : nodes) + 2;
+}
+
+static sdb_node *node_new(sdb_edit *e, sdb_kind kind, sdb_link *out)
+{
+    *out = sdb_arena_node(e->arena, sdb_node_size[kind]);
+    return sdb_at(e->arena->base, *out);
+}
+
+static bool is_own(const sdb_edit *e, const sdb_node *n)
+{
+    return sdb_node_stamp(n) > e->floor;
+}
+
+/* The node at `link` is in the tree no more. */
+static void node_drop(sdb_edit *e, sdb_link link)
+{
+    const sdb_node *n = sdb_at(e->arena->base, link);
+    if (is_own(e, n))
+        sdb_arena_free(e->arena, link, sdb_node_size[sdb_node_kind(n)]);
+    else
+        sdb_links_push(&e->retired, link);
+}
+
+/* The node at *link, made this edit's own. */
+static sdb_node *node_own(sdb_edit *e, sdb_link *link)
+{
+    sdb_node *n = sdb_at(e->arena->base, *link);
+    if (!is_own(e, n)) {
+        sdb_link copy;
+        sdb_node *to = node_new(e, sdb_node_kind(n), &copy);
+        sdb_node_copy(to, n);
+        sdb_links_push(&e->retired, *link);
+        *link = copy;
+        n = to;
+    }
+    sdb_node_set_stamp(n, e->stamp);
+    return n;
+}
+
+/* The node at *link, own, and of another kind. */
+static sdb_node *node_convert(sdb_edit *e, sdb_link *link, sdb_kind kind)
+{
+    sdb_link copy;
+    sdb_node *to = node_new(e, kind, &copy);
+    sdb_node_convert(to, kind, sdb_at(e->arena->base, *link));
+    sdb_node_set_stamp(to, e->stamp);
+    node_drop(e, *link);
+    *link = copy;
+    return to;
+}
+
+/* The node at *link, own, with its prefix replaced. */
+static sdb_node *node_reprefix(sdb_edit *e, sdb_link *link, const uint8_t *prefix, unsigned len)
+{
+    const sdb_node *old = sdb_at(e->arena->base, *link);
+    uint8_t copy[SDB_PREFIX_MAX];
+    memcpy(copy, prefix, len); /* it may lie in the very node */
+    sdb_node *n = sdb_node_kind(old) == SDB_N3 && len > 1 ? node_convert(e, link, SDB_N8)
+                                                         : node_own(e, link);
+    sdb_node_set_prefix(n, copy, len);
+    return n;
+}
+
+/* ---------------------------------------------------------------- put */
+
+/* How much of a node's prefix agrees with key[at..len). */
+static unsigned prefix_match(const sdb_node *n, const uint8_t *key, size_t len, size_t at)
+{
+    unsigned prefix = sdb_node_prefix_len(n), i = 0;
+    const uint8_t *p = sdb_node_prefix(n);
+    while (i < prefix && at + i < len && p[i] == key[at + i])
+        i++;
+    return i;
+}
+
+/* Make the nodes for key[at..fork), where two keys part: a chain of one-child nodes as far as the
+** prefix does not fit the last one. Returns the last, still without children; *out: the first. */
+static sdb_node *fork_new(sdb_edit *e, const uint8_t *key, size_t at, size_t fork, unsigned children,
+                          uint64_t count, sdb_link *out)
+{
+    while (fork - at > SDB_PREFIX_MAX) {
+        sdb_node *chain = node_new(e, SDB_N8, out);
+        sdb_node_init(chain, SDB_N8, e->stamp, key + at, SDB_PREFIX_MAX);
+        chain->count = (uint32_t)count;
+        sdb_node_add(chain, key[at + SDB_PREFIX_MAX], SDB_LEAF, true); /* its link is set below */
+        out = sdb_node_slot(chain, key[at + SDB_PREFIX_MAX]);
+        at += SDB_PREFIX_MAX + 1;
+    }
+    sdb_kind kind = sdb_node_fit(children, (unsigned)(fork - at));
+    sdb_node *n = node_new(e, kind, out);
+    sdb_node_init(n, kind, e->stamp, key + at, (unsigned)(fork - at));
+    n->count = (uint32_t)count;
+    return n;
+}
+
+/* Put a leaf, whose key goes on with `byte` (or ends: -1), into a node under construction. */
+static bool fork_add(sdb_node *n, int byte, sdb_link link, bool first)
+{
+    if (byte < 0) {
+        n->leaf = link;
+        return first;
+    }
+    sdb_node_add(n, (uint8_t)byte, link, first);
+    return false;
+}
+
+/* Two leaves in place of one. */
+static void split_leaf(sdb_edit *e, sdb_link *link, const uint8_t *key, size_t len, size_t at,
+                       size_t fork, int byte, sdb_link leaf)
+{
+    sdb_link old = *link, top;
+    int mine = fork < len ? key[fork] : -1;
+    assert(fork >= at && mine != byte);
+    sdb_node *n = fork_new(e, key, at, fork, (mine >= 0) + (byte >= 0), 2, &top);
+    bool first = fork_add(n, byte, old, true);
+    fork_add(n, mine, leaf, first);
+    *link = top;
+}
+
+/* A new node above one whose prefix parts from the key after `match` bytes. */
+static void split_prefix(sdb_edit *e, sdb_link *link, const uint8_t *key, size_t len, size_t at,
+                         unsigned match, sdb_link leaf)
+{
+    sdb_node *old = sdb_at(e->arena->base, *link);
+    const uint8_t *prefix = sdb_node_prefix(old);
+    uint8_t byte = prefix[match];
+    unsigned rest = sdb_node_prefix_len(old) - match - 1;
+    old = node_reprefix(e, link, prefix + match + 1, rest);
+    int mine = at + match < len ? key[at + match] : -1;
+    sdb_link top;
+    sdb_node *n = fork_new(e, key, at, at + match, 1 + (mine >= 0), old->count + 1, &top);
+    sdb_node_add(n, byte, *link, true);
+    fork_add(n, mine, leaf, false);
+    *link = top;
+}
+
+/* Count one leaf more or less in every node on the path of a key, down to depth `end`. All of them
+** are own. */
+static void path_count(const sdb_edit *e, sdb_link root, const uint8_t *key, size_t end, int by)
+{
+    sdb_link link = root;
+    for (size_t at = 0;;) {
+        sdb_node *n = sdb_at(e->arena->base, link);
+        at += sdb_node_prefix_len(n);
+        n->count += (uint32_t)by;
+        if (at >= end)
+            return;
+        link = sdb_node_find(n, key[at++]);
+    }
+}
+
+sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, const uint8_t *key,
+                       size_t len, sdb_link leaf)
+{
+    sdb_link *link = root;
+    sdb_node *n = NULL; /* the deepest own node, whose child or leaf changes */
+    size_t at = 0, node_at = 0;
+    while (*link && !is_leaf(*link)) {
+        const sdb_node *here = sdb_at(e->arena->base, *link);
+        unsigned prefix = sdb_node_prefix_len(here), match = prefix_match(here, key, len, at);
+        if (match < prefix) {
+            split_prefix(e, link, key, len, at, match, leaf);
+            goto added;
+        }
+        at += prefix;
+        node_at = at;
+        n = node_own(e, link);
+        if (at == len) {
+            sdb_link old = n->leaf;
+            n->leaf = leaf;
+            if (old)
+                return old;
+            goto added;
+        }
+        if (!sdb_node_find(n, key[at])) {
+            if (sdb_node_children(n) == sdb_node_room[sdb_node_kind(n)])
+                n = node_convert(e, link, sdb_node_kind(n) + 1);
+            sdb_node_add(n, key[at], leaf, false);
+            goto added;
+        }
+        link = sdb_node_slot(n, key[at++]);
+    }
+    if (*link) {
+        int byte;
+        size_t fork = leaves->diff(leaves->ctx, sdb_at(e->arena->base, *link), key, len, &byte);
+        if (fork == len && byte < 0) {
+            sdb_link old = *link;
+            *link = leaf;
+            return old;
+        }
+        split_leaf(e, link, key, len, at, fork, byte, leaf);
+    } else {
+        *link = leaf;
+    }
+added:
+    if (n)
+        path_count(e, *root, key, node_at, 1);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- delete */
+
+/* A node with neither a leaf nor a second child is not needed, unless its prefix, its byte and its
+** child's prefix are too long for one node. The node at *link is about to lose all but the child
+** under `byte`, which is a node: put that child in its place if it may be. */
+static bool collapse(sdb_edit *e, sdb_link *link, uint8_t byte)
+{
+    const sdb_node *n = sdb_at(e->arena->base, *link);
+    sdb_link node = *link, child = sdb_node_find(n, byte);
+    const sdb_node *c = sdb_at(e->arena->base, child);
+    assert(!is_leaf(child));
+    unsigned len = sdb_node_prefix_len(n), more = sdb_node_prefix_len(c);
+    if (len + 1 + more > SDB_PREFIX_MAX)
+        return false;
+    uint8_t prefix[SDB_PREFIX_MAX];
+    memcpy(prefix, sdb_node_prefix(n), len);
+    prefix[len] = byte;
+    memcpy(prefix + len + 1, sdb_node_prefix(c), more);
+    node_reprefix(e, &child, prefix, len + 1 + more);
+    *link = child;
+    node_drop(e, node);
+    return true;
+}
+
+/* The byte of the only other child, of two. */
+static uint8_t other_byte(const sdb_node *n, uint8_t byte)
+{
+    uint8_t first = sdb_node_byte(n, sdb_node_next(n, SDB_POS_LEAF));
+    return first != byte ? first : sdb_node_byte(n, sdb_node_last(n));
+}
+
+/* Below a node that counts two leaves there is nothing but one-child nodes down to the one where
+** the two part. Drop all of them and return the leaf that is not `leaf`. */
+static sdb_link drop_pair(sdb_edit *e, sdb_link link, sdb_link leaf)
+{
+    for (;;) {
+        const sdb_node *n = sdb_at(e->arena->base, link);
+        sdb_link first = n->leaf ? n->leaf : sdb_node_child(n, sdb_node_next(n, SDB_POS_LEAF));
+        sdb_link last = sdb_node_child(n, sdb_node_last(n));
+        node_drop(e, link);
+        if (first != last)
+            return first != leaf ? first : last;
+        link = first;
+    }
+}
+
+/* Remove the leaf under `byte` from the node at *link, below which others remain. */
+static void remove_child(sdb_edit *e, sdb_link *link, uint8_t byte)
+{
+    const sdb_node *n = sdb_at(e->arena->base, *link);
+    if (sdb_node_children(n) == 2 && !n->leaf && collapse(e, link, other_byte(n, byte)))
+        return;
+    sdb_node *own = node_own(e, link);
+    sdb_node_remove(own, byte);
+    own->count--;
+    sdb_kind kind = sdb_node_shrunk(own);
+    if (kind != sdb_node_kind(own))
+        node_convert(e, link, kind);
+}
+
+/* Remove the node's own leaf. */
+static void remove_leaf(sdb_edit *e, sdb_link *link)
+{
+    const sdb_node *n = sdb_at(e->arena->base, *link);
+    if (sdb_node_children(n) == 1 &&
+        collapse(e, link, sdb_node_byte(n, sdb_node_next(n, SDB_POS_LEAF))))
+        return;
+    sdb_node *own = node_own(e, link);
+    own->leaf = 0;
+    own->count--;
+}
+
+sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, const uint8_t *key,
+                       size_t len)
+{
+    sdb_link leaf = sdb_radix_get(leaves, e->arena->base, *root, key, len);
+    if (!leaf)
+        return 0;
+    sdb_link *link = root;
+    size_t at = 0;
+    while (*link != leaf) {
+        const sdb_node *n = sdb_at(e->arena->base, *link);
+        if (n->count == 2) {
+            *link = drop_pair(e, *link, leaf);
+            return leaf;
+        }
+        at += sdb_node_prefix_len(n);
+        if (at == len) {
+            remove_leaf(e, link);
+            return leaf;
+        }
+        if (sdb_node_find(n, key[at]) == leaf) {
+            remove_child(e, link, key[at]);
+            return leaf;
+        }
+        sdb_node *own = node_own(e, link);
+        own->count--;
+        link = sdb_node_slot(own, key[at++]);
+    }
+    *link = 0; /* the leaf was the root */
+    return leaf;
+}
+
+/* ---------------------------------------------------------------- counts */
+
+uint64_t sdb_radix_count(const uint8_t *base, sdb_link root)
+{
+    return !root ? 0 : is_leaf(root) ? 1 : ((const sdb_node *)sdb_at(base, root))->count;
+}
+
+uint64_t sdb_radix_rank(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
+                        const uint8_t *key, size_t len)
+{
+    uint64_t below = 0;
+    sdb_link link = root;
+    for (size_t at = 0; link && !is_leaf(link); at++) {
+        const sdb_node *n = sdb_at(base, link);
+        unsigned prefix = sdb_node_prefix_len(n), match = prefix_match(n, key, len, at);
+        at += match;
+        if (match < prefix)
+            return below + (at < len && sdb_node_prefix(n)[match] < key[at] ? n->count : 0);
+        if (at == len)
+            return below;
+        below += n->leaf != 0;
+        bool hit;
+        int end = sdb_node_lower_bound(n, key[at], &hit);
+        for (int pos = sdb_node_next(n, SDB_POS_LEAF); pos != SDB_POS_NONE && pos != end;
+             pos = sdb_node_next(n, pos))
+            below += sdb_radix_count(base, sdb_node_child(n, pos));
+        if (!hit)
+            return below;
+        link = sdb_node_child(n, end);
+    }
+    if (link) {
+        int byte;
+        size_t fork = leaves->diff(leaves->ctx, sdb_at(base, link), key, len, &byte);
+        below += fork < len && byte < (int)key[fork];
+    }
+    return below;
+}
+
+/* ---------------------------------------------------------------- free */
+
+/* A dead node's count is free to hold the link back to its parent, and the node itself says which
+** children are left: so the walk needs no stack, however deep the tree. */
+void sdb_radix_free(sdb_arena *a, sdb_link root, uint64_t floor,
+                    void (*leaf)(void *ctx, sdb_link leaf), void *ctx)
+{
+    sdb_link at = 0, next = root; /* the node being taken apart, and what was just taken out of it */
+    for (;;) {
+        if (next && is_leaf(next)) {
+            if (leaf)
+                leaf(ctx, next);
+        } else if (next) {
+            sdb_node *n = sdb_at(a->base, next);
+            if (sdb_node_stamp(n) > floor) {
+                n->count = at;
+                at = next;
+                next = n->leaf;
+                n->leaf = 0;
+                if (next)
+                    continue;
+            }
+        } else if (!at) {
+            return;
+        } else {
+            sdb_node *n = sdb_at(a->base, at);
+            sdb_link parent = n->count;
+            sdb_arena_free(a, at, sdb_node_size[sdb_node_kind(n)]);
+            at = parent;
+        }
+        if (!at)
+            return;
+        next = sdb_node_take_apart(sdb_at(a->base, at));
+    }
+}

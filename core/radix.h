@@ -1,0 +1,126 @@
+/* radix.h - a persistent radix tree from byte strings to leaves.
+**
+** The tree is its root link: 0 (empty), a leaf, or an inner node. A change copies the nodes on its
+** path and leaves every older root as it was; nodes that the same transaction state has made are
+** changed in place instead (struct sdb_edit says which).
+**
+** A LEAF is any object in the arena that the caller can find the key of; the tree stores no keys.
+** In a table's trees the leaves are the rows: an index entry costs its share of the inner nodes and
+** no object of its own, a lookup through a secondary index meets the row as soon as it meets the
+** leaf, and replacing a row allocates nothing in trees whose shape does not change. Where a search
+** meets a leaf, struct sdb_leaves compares the leaf's key with the one looked for, without building
+** it.
+**
+** A key may be any byte string: empty, a prefix of another, a megabyte long. No function recurses.
+**
+** Functions that change a tree allocate only what sdb_radix_need said, out of what was reserved
+** (arena.h), so they cannot fail. They never free leaves: those belong to the caller. */
+#ifndef SDB_RADIX_H
+#define SDB_RADIX_H
+
+#include "node.h"
+
+/* How to read the key of a leaf. `diff` compares a leaf's key with key[0..len): it returns the
+** position of the first difference (at most len) and in *byte the leaf's byte there, -1 where the
+** leaf's key ends. So they are equal exactly when it returns len with *byte -1. */
+typedef struct sdb_leaves {
+    size_t (*diff)(const void *ctx, const void *leaf, const uint8_t *key, size_t len, int *byte);
+    const void *ctx;
+} sdb_leaves;
+
+/* A vector of links to objects that are dead in the newest version but may be seen by an older. */
+typedef struct sdb_links {
+    sdb_link *at;
+    size_t n, room;
+} sdb_links;
+
+SDB_MUST int sdb_links_reserve(sdb_links *v, size_t more); /* SDB_NOMEM */
+void sdb_links_fini(sdb_links *v);
+
+static inline void sdb_links_push(sdb_links *v, sdb_link link)
+{
+    v->at[v->n++] = link;
+}
+
+/* One transaction's hold on the trees of one table. A node whose stamp is above `floor` was made by
+** it and is seen by nobody else, not by a savepoint or cursor of its own either: it is edited in
+** place, and freed at once when it dies. Every other node is copied, and retired when it dies. New
+** nodes get `stamp`; it is above `floor`, and no node's stamp is above it. So along every path
+** stamps never grow, and all new nodes hang together below the root. */
+typedef struct sdb_edit {
+    sdb_arena *arena;
+    uint64_t stamp;
+    uint64_t floor;
+    sdb_links retired;
+} sdb_edit;
+
+/* The leaf of a key, or 0. */
+sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
+                       const uint8_t *key, size_t len);
+
+/* What one put or del may allocate, in bytes of nodes, and retire, in links. */
+size_t sdb_radix_need(const sdb_arena *a, size_t len);
+size_t sdb_radix_need_links(const sdb_arena *a, size_t len);
+
+/* Put a leaf in; returns the leaf that had the key before, or 0. */
+sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root, const uint8_t *key,
+                       size_t len, sdb_link leaf);
+
+/* Take a key out; returns its leaf, or 0 when there is none (then nothing has been copied). */
+sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root, const uint8_t *key,
+                       size_t len);
+
+/* Number of leaves; O(1). */
+uint64_t sdb_radix_count(const uint8_t *base, sdb_link root);
+
+/* Number of leaves whose key is below `key`. O(key length × children). */
+uint64_t sdb_radix_rank(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
+                        const uint8_t *key, size_t len);
+
+/* Free the nodes of a tree that nobody sees any more and that were made after `floor`; and call
+** `leaf`, unless NULL, for each leaf that hangs directly on such a node or is the root itself.
+** Takes no memory. O(nodes made after floor, and their children). */
+void sdb_radix_free(sdb_arena *a, sdb_link root, uint64_t floor,
+                    void (*leaf)(void *ctx, sdb_link leaf), void *ctx);
+
+/* ---------------------------------------------------------------- iteration (radix_iter.c) */
+
+typedef struct sdb_step {
+    const sdb_node *node;
+    int pos;
+} sdb_step;
+
+/* A place in a tree, or none (leaf == 0). Holds no memory until the tree is deeper than its own
+** stack. The tree under it must not change. */
+typedef struct sdb_iter {
+    const uint8_t *base;
+    const sdb_leaves *leaves;
+    sdb_link root;
+    sdb_link leaf;
+    int depth, room;
+    sdb_step *step; /* own, or a larger one from the heap */
+    sdb_step own[24];
+} sdb_iter;
+
+void sdb_iter_init(sdb_iter *it);
+void sdb_iter_fini(sdb_iter *it);
+void sdb_iter_open(sdb_iter *it, const sdb_leaves *leaves, const uint8_t *base, sdb_link root);
+
+/* To the first or last leaf; to the first whose key is >= key, the last whose key is < key; to the
+** neighbours. SDB_OK, SDB_DONE (none: leaf is 0), SDB_NOMEM (tree deeper than memory allows). */
+SDB_MUST int sdb_iter_first(sdb_iter *it);
+SDB_MUST int sdb_iter_last(sdb_iter *it);
+SDB_MUST int sdb_iter_seek(sdb_iter *it, const uint8_t *key, size_t len);
+SDB_MUST int sdb_iter_seek_below(sdb_iter *it, const uint8_t *key, size_t len);
+SDB_MUST int sdb_iter_next(sdb_iter *it);
+SDB_MUST int sdb_iter_prev(sdb_iter *it);
+
+/* ---------------------------------------------------------------- check (radix_check.c) */
+
+/* Walk a tree: every node well-formed, counts right, no stamp above its parent's or `stamp`, every
+** leaf under the path its key spells (so they are in order). NULL when all is well, else what is
+** wrong. *leaves_out: how many leaves there are. O(everything), takes memory for the path. */
+const char *sdb_radix_check(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
+                            uint64_t stamp, uint64_t *leaves_out);
+
+#endif

@@ -1,0 +1,191 @@
+/* radix_iter.c - moving through a radix tree in the order of its keys, both ways (see radix.h).
+**
+** The stack holds the path from the root: at each node the position whose subtree the iterator is
+** in. Neighbours are found from there, without looking at a key. */
+#include "radix.h"
+
+#include "mem.h"
+
+#include <assert.h>
+
+void sdb_iter_init(sdb_iter *it)
+{
+    it->base = NULL;
+    it->leaves = NULL;
+    it->root = it->leaf = 0;
+    it->depth = 0;
+    it->step = it->own;
+    it->room = (int)(sizeof it->own / sizeof *it->own);
+}
+
+void sdb_iter_fini(sdb_iter *it)
+{
+    if (it->step != it->own)
+        sdb_free(it->step);
+    sdb_iter_init(it);
+}
+
+void sdb_iter_open(sdb_iter *it, const sdb_leaves *leaves, const uint8_t *base, sdb_link root)
+{
+    it->base = base;
+    it->leaves = leaves;
+    it->root = root;
+    it->leaf = 0;
+    it->depth = 0;
+}
+
+static int grow(sdb_iter *it)
+{
+    sdb_step *old = it->step == it->own ? NULL : it->step;
+    sdb_step *step = sdb_realloc(old, (size_t)it->room * 2 * sizeof *step);
+    if (!step) {
+        it->leaf = 0;
+        return SDB_NOMEM;
+    }
+    if (!old)
+        memcpy(step, it->own, sizeof it->own);
+    it->step = step;
+    it->room *= 2;
+    return SDB_OK;
+}
+
+static int push(sdb_iter *it, const sdb_node *node, int pos)
+{
+    if (it->depth == it->room && grow(it) != SDB_OK)
+        return SDB_NOMEM;
+    it->step[it->depth++] = (sdb_step){node, pos};
+    return SDB_OK;
+}
+
+/* Bring the leaves that follow in this node near while the caller is busy with this one. */
+static void prefetch(const sdb_iter *it, const sdb_node *n, int pos, int by)
+{
+    if (sdb_node_kind(n) >= SDB_N16 && sdb_node_kind(n) <= SDB_N128) {
+        pos += 4 * by;
+        if (pos >= 0 && pos < (int)sdb_node_children(n))
+            __builtin_prefetch(sdb_at(it->base, sdb_node_child(n, pos)));
+    }
+}
+
+/* Down to the first leaf of a subtree. */
+static int down_first(sdb_iter *it, sdb_link link)
+{
+    while (!(link & SDB_LEAF)) {
+        const sdb_node *n = sdb_at(it->base, link);
+        int pos = n->leaf ? SDB_POS_LEAF : sdb_node_next(n, SDB_POS_LEAF);
+        if (push(it, n, pos) != SDB_OK)
+            return SDB_NOMEM;
+        link = n->leaf ? n->leaf : sdb_node_child(n, pos);
+    }
+    it->leaf = link;
+    return SDB_OK;
+}
+
+static int down_last(sdb_iter *it, sdb_link link)
+{
+    while (!(link & SDB_LEAF)) {
+        const sdb_node *n = sdb_at(it->base, link);
+        int pos = sdb_node_last(n);
+        if (push(it, n, pos) != SDB_OK)
+            return SDB_NOMEM;
+        link = sdb_node_child(n, pos);
+    }
+    it->leaf = link;
+    return SDB_OK;
+}
+
+int sdb_iter_next(sdb_iter *it)
+{
+    while (it->depth > 0) {
+        sdb_step *top = &it->step[it->depth - 1];
+        int pos = sdb_node_next(top->node, top->pos);
+        if (pos != SDB_POS_NONE) {
+            top->pos = pos;
+            prefetch(it, top->node, pos, 1);
+            return down_first(it, sdb_node_child(top->node, pos));
+        }
+        it->depth--;
+    }
+    it->leaf = 0;
+    return SDB_DONE;
+}
+
+int sdb_iter_prev(sdb_iter *it)
+{
+    while (it->depth > 0) {
+        sdb_step *top = &it->step[it->depth - 1];
+        if (top->pos != SDB_POS_LEAF) {
+            int pos = sdb_node_prev(top->node, top->pos);
+            if (pos != SDB_POS_NONE) {
+                top->pos = pos;
+                prefetch(it, top->node, pos, -1);
+                return down_last(it, sdb_node_child(top->node, pos));
+            }
+            if (top->node->leaf) {
+                top->pos = SDB_POS_LEAF;
+                it->leaf = top->node->leaf;
+                return SDB_OK;
+            }
+        }
+        it->depth--;
+    }
+    it->leaf = 0;
+    return SDB_DONE;
+}
+
+int sdb_iter_first(sdb_iter *it)
+{
+    it->depth = 0;
+    it->leaf = 0;
+    return it->root ? down_first(it, it->root) : SDB_DONE;
+}
+
+int sdb_iter_last(sdb_iter *it)
+{
+    it->depth = 0;
+    it->leaf = 0;
+    return it->root ? down_last(it, it->root) : SDB_DONE;
+}
+
+int sdb_iter_seek(sdb_iter *it, const uint8_t *key, size_t len)
+{
+    it->depth = 0;
+    it->leaf = 0;
+    sdb_link link = it->root;
+    size_t at = 0;
+    if (!link)
+        return SDB_DONE;
+    while (!(link & SDB_LEAF)) {
+        const sdb_node *n = sdb_at(it->base, link);
+        const uint8_t *prefix = sdb_node_prefix(n);
+        for (unsigned i = 0; i < sdb_node_prefix_len(n); i++, at++) {
+            if (at == len || prefix[i] > key[at])
+                return down_first(it, link); /* all of the subtree is above the key */
+            if (prefix[i] < key[at])
+                return sdb_iter_next(it); /* all of it is below */
+        }
+        if (at == len)
+            return down_first(it, link);
+        bool hit;
+        int pos = sdb_node_lower_bound(n, key[at++], &hit);
+        if (pos == SDB_POS_NONE)
+            return sdb_iter_next(it);
+        if (push(it, n, pos) != SDB_OK)
+            return SDB_NOMEM;
+        link = sdb_node_child(n, pos);
+        if (!hit)
+            return down_first(it, link);
+    }
+    int byte;
+    size_t fork = it->leaves->diff(it->leaves->ctx, sdb_at(it->base, link), key, len, &byte);
+    if (fork < len && byte < (int)key[fork])
+        return sdb_iter_next(it); /* the leaf is below the key */
+    it->leaf = link;
+    return SDB_OK;
+}
+
+int sdb_iter_seek_below(sdb_iter *it, const uint8_t *key, size_t len)
+{
+    int rc = sdb_iter_seek(it, key, len);
+    return rc == SDB_OK ? sdb_iter_prev(it) : rc == SDB_DONE ? sdb_iter_last(it) : rc;
+}

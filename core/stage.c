@@ -1,0 +1,141 @@
+/* stage.c - writing rows in a transaction: stage, clash, put, delete (see statedb.h). */
+#include "txn.h"
+
+#include "key.h"
+
+#include <assert.h>
+
+const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid)
+{
+    const sdb_version *v = sdb_txn_version(txn, table);
+    return v ? sdb_version_get(v, rowid) : NULL;
+}
+
+int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
+{
+    const sdb_version *v = sdb_txn_version(txn, table);
+    if (!v)
+        return SDB_MISUSE;
+    sdb_iter it;
+    sdb_iter_init(&it);
+    sdb_iter_open(&it, &table->index[SDB_BY_ROWID].leaves, table->arena.base,
+                  v->root[SDB_BY_ROWID]);
+    int rc = sdb_iter_last(&it); /* 8 bytes of key are at most 8 nodes: no memory needed */
+    if (rc == SDB_OK)
+        *out = sdb_row_at(table, it.leaf)->rowid;
+    sdb_iter_fini(&it);
+    return rc;
+}
+
+/* ---------------------------------------------------------------- stage */
+
+void sdb_stage_drop(sdb_txn *txn)
+{
+    if (txn->staged_table)
+        sdb_row_free(txn->staged_table, txn->staged);
+    txn->staged_table = NULL;
+}
+
+int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
+{
+    sdb_work *w;
+    sdb_stage_drop(txn);
+    int rc = sdb_txn_open_work(txn, table, &w);
+    if (rc != SDB_OK)
+        return rc;
+    size_t size = sdb_row_measure(values, table->n_columns, table->rowid_column);
+    if (size == 0)
+        return SDB_TOOBIG;
+    rc = sdb_keys_of_values(&txn->keys, table, rowid, values);
+    if (rc == SDB_OK)
+        rc = sdb_arena_alloc(&table->arena, size, &txn->staged);
+    if (rc != SDB_OK)
+        return rc;
+    sdb_row_build(sdb_at(table->arena.base, txn->staged), rowid, 0, 0, values, table->n_columns,
+                  table->rowid_column);
+    txn->staged_table = table;
+    txn->staged_clear = 0;
+    txn->staged_except = NULL;
+    return SDB_OK;
+}
+
+const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
+{
+    const sdb_table *t = txn->staged_table;
+    assert(t && index >= 0 && index < t->n_indexes);
+    if (except != txn->staged_except) {
+        txn->staged_clear = 0;
+        txn->staged_except = except;
+    }
+    const sdb_row *row = NULL;
+    if (index == SDB_BY_ROWID || (t->index[index].def.unique && !(txn->keys.is_free >> index & 1)))
+        row = sdb_version_find(sdb_txn_version(txn, t), index, &txn->keys);
+    if (row == except)
+        row = NULL;
+    if (!row)
+        txn->staged_clear |= (uint64_t)1 << index;
+    return row;
+}
+
+int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
+{
+    sdb_table *t = txn->staged_table;
+    sdb_work *w;
+    if (!t)
+        return SDB_MISUSE;
+    int rc = sdb_txn_open_work(txn, t, &w);
+    if (rc != SDB_OK)
+        goto done;
+    if (old && sdb_version_get(w->now, old->rowid) != old) {
+        rc = SDB_MISUSE;
+        goto done;
+    }
+    for (int i = 0; i < t->n_indexes; i++) {
+        bool is_clear = old == txn->staged_except && txn->staged_clear >> i & 1;
+        if (!is_clear && sdb_stage_clash(txn, i, old)) {
+            rc = SDB_EXISTS;
+            goto done;
+        }
+    }
+    if (old)
+        rc = sdb_keys_of_row(&txn->old_keys, t, old);
+    if (rc == SDB_OK)
+        rc = sdb_version_reserve(&w->edit, t, &txn->keys, old ? &txn->old_keys : NULL, true);
+    if (rc != SDB_OK)
+        goto done;
+    sdb_row *row = sdb_at(t->arena.base, txn->staged);
+    row->stamp = txn->stamp;
+    row->revision = ++w->now->revision;
+    sdb_version_change(w->now, &w->edit, row, &txn->keys, old, &txn->old_keys);
+    txn->staged_table = NULL;
+    return SDB_OK;
+done:
+    sdb_stage_drop(txn);
+    return rc;
+}
+
+int sdb_put(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
+{
+    int rc = sdb_stage(txn, table, rowid, values);
+    return rc == SDB_OK ? sdb_stage_put(txn, sdb_txn_get(txn, table, rowid)) : rc;
+}
+
+int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
+{
+    sdb_work *w;
+    int rc = sdb_txn_open_work(txn, table, &w);
+    if (rc != SDB_OK)
+        return rc;
+    if (sdb_version_get(w->now, row->rowid) != row)
+        return SDB_MISUSE;
+    rc = sdb_keys_of_row(&txn->old_keys, table, row);
+    if (rc == SDB_OK)
+        rc = sdb_version_reserve(&w->edit, table, NULL, &txn->old_keys, false);
+    if (rc != SDB_OK)
+        return rc;
+    sdb_version_change(w->now, &w->edit, NULL, NULL, row, &txn->old_keys);
+    w->now->revision++;
+    if (txn->staged_except == row)
+        txn->staged_except = NULL; /* its memory may be another row soon */
+    return SDB_OK;
+}

@@ -1,0 +1,331 @@
+/* statedb.h - the whole C interface of StateDB: stores, tables, snapshots, transactions, cursors.
+**
+** A STORE (sdb_db) is a multi-version database in the memory of this process: a set of tables and
+** one atomic root. A TABLE keeps each row once, under a 64-bit rowid, and any number of indexes on
+** it; every index is a persistent adaptive radix tree (Leis et al., ICDE 2013) whose leaves are the
+** rows themselves. A SNAPSHOT is one moment of all tables of a store: taking it copies nothing, it
+** never waits, it never makes anybody wait, and it holds only what it can see. A TRANSACTION
+** (sdb_txn) changes any number of tables and publishes them all at once, or not at all.
+**
+**     sdb_open(&db)
+**     sdb_txn_begin(db, &txn) -> sdb_txn_create_table, sdb_put, sdb_delete, ... -> sdb_txn_commit
+**     sdb_snapshot_new(db, &s) -> sdb_snapshot_take -> sdb_cursor_* -> sdb_snapshot_drop
+**
+** THREADS. A store may be used by any number of threads at once. A transaction, a snapshot object
+** and a cursor belong to one thread at a time (to the one that uses them; they may be handed on).
+** A row may be read by any thread as long as something keeps it (below).
+**
+** LIFETIME OF ROWS. A row is immutable. A row pointer, and the text and blob pointers taken out of
+** it, are valid while a snapshot or an open cursor that can see the row is held. A row read through
+** a transaction is valid until that transaction's next change of the same table, unless an open
+** cursor can see it.
+**
+** ERRORS. A function returns SDB_OK (0), an answer (> 0) or a failure (< 0). A failed call has
+** changed nothing, unless its own comment says otherwise, and the object it was called on can be
+** used further. Text for people comes from sdb_errmsg (for a code). */
+#ifndef STATEDB_H
+#define STATEDB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define SDB_MUST __attribute__((warn_unused_result))
+#else
+#define SDB_MUST
+#endif
+
+/* ---------------------------------------------------------------- result codes */
+
+enum {
+    SDB_OK = 0,      /* done */
+    SDB_DONE = 1,    /* answer: there is no such row, or no further one */
+    SDB_EXISTS = 2,  /* answer: another row, table or index holds that key or name */
+    SDB_NOMEM = -1,  /* the system gave no memory */
+    SDB_FULL = -2,   /* the store's memory limit, or a table's address region, is used up */
+    SDB_BUSY = -3,   /* another transaction is writing the table */
+    SDB_STALE = -4,  /* the table has changed since this transaction's snapshot */
+    SDB_TOOBIG = -5, /* a row, key or name is longer than can be stored */
+    SDB_MISUSE = -6  /* the call does not fit the state of its object (the comment says which) */
+};
+
+/* One English sentence for a result code. Static; never NULL. */
+const char *sdb_errmsg(int rc);
+
+/* ---------------------------------------------------------------- values and rows */
+
+typedef enum { SDB_NULL = 0, SDB_INTEGER, SDB_REAL, SDB_TEXT, SDB_BLOB } sdb_type;
+
+/* A value on its way in or out. For SDB_TEXT and SDB_BLOB, p points to n bytes that the caller owns
+** (in) or the row owns (out). Text handed out of a row is followed by a NUL byte that n does not
+** count. A REAL that is not a number is stored as NULL. */
+typedef struct sdb_value {
+    sdb_type type;
+    uint32_t n; /* bytes of text or blob */
+    union {
+        int64_t i;
+        double r;
+        const void *p;
+    } u;
+} sdb_value;
+
+/* The longest row, in bytes as stored; a longer one is SDB_TOOBIG. SQLite's own limit on a row is
+** below it. */
+#define SDB_MAX_ROW 0x7fff0000u
+
+typedef struct sdb_row sdb_row;     /* one immutable record */
+typedef struct sdb_table sdb_table; /* one table, from its creation until its last reader has gone */
+
+int64_t sdb_row_rowid(const sdb_row *row);
+
+/* The table's revision that wrote this row: each put or delete adds one to the table's revision. */
+uint64_t sdb_row_revision(const sdb_row *row);
+
+/* The value of column `column` (0 .. n_columns-1). O(1); text and blob are not copied. */
+sdb_value sdb_row_value(const sdb_table *table, const sdb_row *row, int column);
+
+/* ---------------------------------------------------------------- definitions */
+
+#define SDB_MAX_COLUMNS 32767
+#define SDB_MAX_INDEXES 64
+#define SDB_MAX_NAME 4096 /* bytes of a table's or index's name */
+
+/* How text is ordered in an index: by its bytes; with ASCII letters folded; with trailing spaces
+** dropped. These are SQLite's three built-in collations. */
+typedef enum { SDB_BINARY = 0, SDB_NOCASE, SDB_RTRIM } sdb_collation;
+
+/* One column of an index. */
+typedef struct sdb_part {
+    uint16_t column;   /* position in the table */
+    uint8_t collation; /* sdb_collation */
+    bool desc;         /* descending */
+} sdb_part;
+
+/* One index. Values order as NULL < numbers < text < blob; integers and reals interleave exactly.
+** In a unique index at most one row may hold a given key; keys with a NULL in them do not count
+** (as in SQL). Equal keys of a non-unique index are ordered by rowid. */
+typedef struct sdb_index_def {
+    const char *name; /* unique in the table, without regard to ASCII case */
+    bool unique;
+    uint16_t n_parts; /* at least 1 */
+    const sdb_part *parts;
+} sdb_index_def;
+
+/* One table. Everything is copied; nothing need outlive the call. */
+typedef struct sdb_table_def {
+    const char *name;      /* unique in the store; compared byte by byte */
+    const char *sql;       /* a note the table carries for its owner, or NULL (sdb_table_sql) */
+    uint16_t n_columns;    /* at least 1 */
+    int32_t rowid_column;  /* the column that *is* the rowid and is not stored twice, or -1 */
+    uint16_t n_indexes;    /* besides the one on rowid, which every table has */
+    const sdb_index_def *indexes;
+} sdb_table_def;
+
+/* Index numbers: 0 is the tree of rows by rowid; i in 1..n_indexes is indexes[i-1] of the
+** definition. */
+#define SDB_BY_ROWID 0
+
+const char *sdb_table_name(const sdb_table *table);
+const char *sdb_table_sql(const sdb_table *table); /* as given at creation; never NULL */
+uint64_t sdb_table_id(const sdb_table *table);     /* differs for every table ever made here */
+int sdb_table_columns(const sdb_table *table);
+int sdb_table_indexes(const sdb_table *table);                             /* without 0 */
+const sdb_index_def *sdb_table_index(const sdb_table *table, int index);   /* index >= 1 */
+
+/* A counted reference keeps the table object (not its rows: those belong to snapshots) beyond a
+** drop. unref accepts NULL. Thread safe. */
+sdb_table *sdb_table_ref(sdb_table *table);
+void sdb_table_unref(sdb_table *table);
+
+/* ---------------------------------------------------------------- stores */
+
+typedef struct sdb_db sdb_db;
+typedef struct sdb_snapshot sdb_snapshot;
+typedef struct sdb_txn sdb_txn;
+typedef struct sdb_cursor sdb_cursor;
+
+/* A new, empty store, counted once. SDB_NOMEM. */
+SDB_MUST int sdb_open(sdb_db **out);
+
+/* Counted references; the last unref frees the store with all its tables. By then every
+** transaction has ended and every cursor and snapshot object is freed. unref accepts NULL. */
+sdb_db *sdb_ref(sdb_db *db);
+void sdb_unref(sdb_db *db);
+
+/* At most so many bytes for rows and trees of all tables together; 0: no limit (the start). Takes
+** effect at the next allocation; a change that would pass it returns SDB_FULL. */
+void sdb_set_limit(sdb_db *db, uint64_t bytes);
+
+typedef struct sdb_memory {
+    uint64_t live;     /* bytes in rows and nodes: the newest version and all that is held */
+    uint64_t retired;  /* of these, bytes replaced or deleted and kept only by older snapshots */
+    uint64_t mapped;   /* bytes of memory taken from the system for them */
+    uint64_t reserved; /* bytes of address space set aside (costs nothing until used) */
+} sdb_memory;
+
+/* Sums over all tables. O(tables). Thread safe. */
+void sdb_memory_used(sdb_db *db, sdb_memory *out);
+
+/* Walk every structure of the newest version of every table and compare them with each other.
+** Returns NULL when all is well (or there is no memory to say otherwise), else a sentence saying
+** what is wrong and where, to be freed with free(). O(everything). */
+char *sdb_check(sdb_db *db);
+
+/* ---------------------------------------------------------------- snapshots */
+
+/* A snapshot object, holding nothing yet. Make it once and use it again and again: only making it
+** can fail (SDB_NOMEM). free accepts NULL and drops first. */
+SDB_MUST int sdb_snapshot_new(sdb_db *db, sdb_snapshot **out);
+void sdb_snapshot_free(sdb_snapshot *snap);
+
+/* Hold the newest committed version of the whole store. Wait-free but for a retry when a commit
+** happens at the same instant; no allocation; a few tens of nanoseconds. Dropping lets go of it
+** (and does nothing when nothing is held); what only it could see becomes free memory at once or
+** with the next commit. */
+void sdb_snapshot_take(sdb_snapshot *snap);
+void sdb_snapshot_drop(sdb_snapshot *snap);
+bool sdb_snapshot_held(const sdb_snapshot *snap);
+
+/* The table of that name in the held version, or NULL. Borrowed: valid while the snapshot is held. */
+sdb_table *sdb_snapshot_table(const sdb_snapshot *snap, const char *name);
+
+/* Number of rows, and the revision, of a table in the held version. O(1). 0 for a table that is not
+** in it. */
+uint64_t sdb_snapshot_count(const sdb_snapshot *snap, const sdb_table *table);
+uint64_t sdb_snapshot_revision(const sdb_snapshot *snap, const sdb_table *table);
+
+/* ---------------------------------------------------------------- transactions */
+
+/* Begin: takes a snapshot of the store, locks nothing. SDB_NOMEM. */
+SDB_MUST int sdb_txn_begin(sdb_db *db, sdb_txn **out);
+
+/* Tables as this transaction sees them, its own creations and drops included. NULL: none. Borrowed:
+** valid until the transaction ends or the table is dropped in it. */
+sdb_table *sdb_txn_table(sdb_txn *txn, const char *name);
+uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table);
+
+/* Create, drop, rename: become visible to others with the commit. create: SDB_EXISTS, SDB_TOOBIG,
+** SDB_NOMEM, SDB_MISUSE for a definition that names a column it has not; *out borrowed as above.
+** drop and rename lock the table: SDB_BUSY, SDB_STALE. */
+SDB_MUST int sdb_txn_create_table(sdb_txn *txn, const sdb_table_def *def, sdb_table **out);
+SDB_MUST int sdb_txn_drop_table(sdb_txn *txn, sdb_table *table);
+SDB_MUST int sdb_txn_rename_table(sdb_txn *txn, sdb_table *table, const char *name);
+
+/* One row by rowid as the transaction sees it, or NULL. O(8). */
+const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid);
+
+/* The largest rowid in the table: SDB_OK, or SDB_DONE when it is empty. */
+SDB_MUST int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out);
+
+/* The first write to a table locks it for this transaction until its end. SDB_BUSY when another
+** transaction holds the lock; SDB_STALE when the table has changed since this transaction began.
+** The writing calls below lock by themselves; this one does nothing else. */
+SDB_MUST int sdb_txn_lock(sdb_txn *txn, sdb_table *table);
+
+/* Writing a row goes in three steps, so that a caller can find out about every conflict before
+** anything changes:
+**
+**     sdb_stage(txn, table, rowid, values)   builds the row and its keys, changes nothing
+**     sdb_stage_clash(txn, i, except)        the row that index i would not allow beside it
+**     sdb_stage_put(txn, old)                puts it in, in place of `old` where that is not NULL
+**
+** One row is staged at a time; staging again, sdb_stage_drop and the end of the transaction forget
+** the staged one. sdb_delete may be called while a row is staged (REPLACE does).
+**
+** sdb_stage: `values` has the table's n_columns entries; the rowid column's entry is not looked at.
+** SDB_NOMEM, SDB_FULL, SDB_TOOBIG, SDB_BUSY, SDB_STALE. O(bytes of the row and keys).
+**
+** sdb_stage_clash: index 0 is rowid; a non-unique index gives NULL always. The row `except` (the
+** one to be replaced, or NULL) does not clash.
+**
+** sdb_stage_put: the staged row goes into every index, `old` (a row of this table as the
+** transaction sees it, with the same or another rowid) leaves every index; one revision. After a
+** clash was reported and not removed: SDB_EXISTS, nothing changed. SDB_NOMEM, SDB_FULL: nothing
+** changed. The staged row is consumed either way. O(indexes × key length). */
+SDB_MUST int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values);
+const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except);
+SDB_MUST int sdb_stage_put(sdb_txn *txn, const sdb_row *old);
+void sdb_stage_drop(sdb_txn *txn);
+
+/* Insert, or replace the row of that rowid: stage and put in one call. SDB_EXISTS when a unique
+** index holds the key for another row. */
+SDB_MUST int sdb_put(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values);
+
+/* Delete a row that this transaction sees. SDB_NOMEM, SDB_FULL, SDB_BUSY, SDB_STALE. */
+SDB_MUST int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row);
+
+/* Savepoints are a stack. sdb_txn_savepoint marks the present state and gives its position in the
+** stack (0, 1, ...). rollback_to returns to that state, keeps that mark and removes those above it;
+** it cannot fail. release removes that mark and those above it, keeping the changes. O(tables
+** written). Cursors open on the transaction go on seeing what they saw. */
+SDB_MUST int sdb_txn_savepoint(sdb_txn *txn, int *out);
+void sdb_txn_rollback_to(sdb_txn *txn, int savepoint);
+void sdb_txn_release(sdb_txn *txn, int savepoint);
+
+/* Prepare does all of a commit that can fail and publishes nothing; more changes, another prepare
+** or an abort may follow. Commit publishes every change at once, unlocks and frees the transaction;
+** after a successful prepare with no change since it cannot fail, otherwise it prepares first, and
+** when that fails (SDB_NOMEM) the transaction stays open. Abort undoes everything and frees it;
+** it accepts NULL. Open cursors survive both and go on seeing what they saw. */
+SDB_MUST int sdb_txn_prepare(sdb_txn *txn);
+int sdb_txn_commit(sdb_txn *txn);
+void sdb_txn_abort(sdb_txn *txn);
+
+/* As sdb_check, for the tables as this transaction sees them. */
+char *sdb_txn_check(sdb_txn *txn);
+
+/* ---------------------------------------------------------------- cursors */
+
+/* What a cursor is to visit: the rows of an index whose first n_eq columns equal `eq`, and whose
+** next column lies within the bounds given. Bounds are by value: lower is the smaller value in
+** SDB_NULL < numbers < text < blob order whether or not the column is descending. Zeroed: all rows,
+** forwards. For index 0 the one column is the rowid. A lower bound of NULL with lower_open leaves
+** out the NULLs, as every SQL comparison does. */
+typedef struct sdb_range {
+    const sdb_value *eq;
+    uint16_t n_eq;
+    bool reverse;           /* from the index's end to its beginning */
+    bool lower_open;        /* > instead of >= */
+    bool upper_open;        /* < instead of <= */
+    const sdb_value *lower; /* or NULL */
+    const sdb_value *upper; /* or NULL */
+} sdb_range;
+
+/* A cursor object, open on nothing. Make once, open and close many times; free closes and accepts
+** NULL. The cursor belongs to the store: free it before the store. SDB_NOMEM. */
+SDB_MUST int sdb_cursor_new(sdb_db *db, sdb_cursor **out);
+void sdb_cursor_free(sdb_cursor *cur);
+
+/* Open on an index of a table as a held snapshot, or a transaction at this moment, sees it. The
+** cursor never sees later changes, its own transaction's included. A cursor on a snapshot needs
+** that snapshot held until it is closed; a cursor on a transaction stands by itself, beyond the
+** transaction's end too, but must be closed by the thread of that transaction. SDB_MISUSE: the
+** table is not in that version, or it has no such index. No allocation. */
+SDB_MUST int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table, int index);
+SDB_MUST int sdb_cursor_open_txn(sdb_cursor *cur, sdb_txn *txn, sdb_table *table, int index);
+void sdb_cursor_close(sdb_cursor *cur);
+
+/* Go to the first row of a range: SDB_OK, or SDB_DONE when it has none. May be called again.
+** SDB_NOMEM for keys longer than the cursor's own buffers. O(key length). */
+SDB_MUST int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range);
+
+/* Go to the next row: SDB_OK or SDB_DONE; SDB_NOMEM only in trees deeper than 24 nodes. Amortised
+** O(1). */
+SDB_MUST int sdb_cursor_next(sdb_cursor *cur);
+
+/* The row the cursor is at; NULL before a seek and after SDB_DONE. */
+const sdb_row *sdb_cursor_row(const sdb_cursor *cur);
+
+/* Exactly how many rows of the open version lie in a range, without visiting them. O(key length).
+** The cursor does not move. SDB_NOMEM as for seek. */
+SDB_MUST int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

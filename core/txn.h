@@ -1,0 +1,89 @@
+/* txn.h - a write transaction from the inside: its tables, its states, what may see them.
+**
+** A transaction has a base, the snapshot it began from, and one sdb_work for each table it has
+** locked. Its own STATE is the working version of each work; a new state begins, with a new stamp,
+** whenever somebody may go on seeing the present one:
+**
+**   floor = the newest of   start        what was there before the transaction
+**                           a savepoint's stamp
+**                           a hold's stamp (a cursor open on the transaction)
+**
+** Objects stamped above the floor are seen by the working version alone: edited in place, freed at
+** once. When a hold goes or a savepoint is released the floor sinks again, and what had to be kept
+** for them meanwhile is swept out of the retired list. So the work of a million statements in one
+** transaction holds no garbage, though each of them may have opened a cursor or a savepoint. */
+#ifndef SDB_TXN_H
+#define SDB_TXN_H
+
+#include "db.h"
+
+/* One table that this transaction has locked. */
+typedef struct sdb_work {
+    sdb_table *table;
+    sdb_version *base; /* NULL: created by this transaction */
+    sdb_version *now;
+    sdb_edit edit;
+    sdb_dead *dead;     /* takes edit.retired at the end */
+    sdb_version *spare; /* to keep rolled back states in, as many as there are savepoints and one */
+    uint32_t n_spare;
+    bool is_dropped;
+    bool must_sweep;   /* retired[sweep_from..) may hold what the floor now allows to free */
+    size_t sweep_from;
+} sdb_work;
+
+/* What a savepoint remembers of one work. */
+typedef struct sdb_saved {
+    uint64_t revision;
+    const char *name;
+    size_t n_retired;
+    bool is_dropped;
+    sdb_link root[];
+} sdb_saved;
+
+typedef struct sdb_savepoint {
+    uint64_t stamp;
+    uint32_t n_work, n_table;
+    sdb_version **table; /* n_table */
+    sdb_saved *saved[];  /* n_work */
+} sdb_savepoint;
+
+struct sdb_txn {
+    sdb_db *db;
+    sdb_snapshot base;
+    uint64_t start, stamp, floor;
+    bool is_floor_old; /* holds or savepoints have come or gone */
+    sdb_hold holds;
+
+    uint32_t n_table, table_room;
+    sdb_version **table; /* what the transaction sees, by slot */
+    uint32_t n_work, work_room;
+    sdb_work *work;
+    int n_savepoint, savepoint_room;
+    sdb_savepoint **savepoint;
+    sdb_version *discarded; /* of tables created and rolled back */
+
+    sdb_root *root; /* made by prepare */
+    sdb_txn *next;  /* in the store's list of prepared, or of idle ones */
+    sdb_pins pins;
+
+    sdb_table *staged_table; /* NULL: nothing staged */
+    sdb_link staged;
+    uint64_t staged_clear; /* bit i: index i was found free of clashes, but for staged_except */
+    const sdb_row *staged_except;
+    sdb_keys keys, old_keys;
+};
+
+/* Begin a change of a table: lock it and settle what may be edited in place. */
+SDB_MUST int sdb_txn_open_work(sdb_txn *txn, sdb_table *table, sdb_work **out);
+
+/* The version of a table that the transaction sees, or NULL. */
+static inline sdb_version *sdb_txn_version(const sdb_txn *txn, const sdb_table *table)
+{
+    sdb_version *v = table->slot < txn->n_table ? txn->table[table->slot] : NULL;
+    return v && v->table == table ? v : NULL;
+}
+
+/* For a cursor being opened: hold the version of a table that the transaction sees. SDB_NOMEM. */
+SDB_MUST int sdb_txn_hold(sdb_txn *txn, sdb_table *table, sdb_hold *hold);
+
+#endif

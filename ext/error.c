@@ -1,0 +1,84 @@
+/* error.c - result codes and messages. A statement that fails on a statedb table says why in a
+** sentence that begins with the table; a constraint says what SQLite says for an ordinary table. */
+#include "ext.h"
+
+#include <stdarg.h>
+
+SQLITE_EXTENSION_INIT3
+
+/* The text becomes the message; without memory for it SQLite says what it says for the code. */
+static int message_take(vtable *t, int rc, char *text)
+{
+    sqlite3_free(t->base.zErrMsg);
+    t->base.zErrMsg = text;
+    return rc;
+}
+
+int error_set(vtable *t, int rc, const char *format, ...)
+{
+    va_list ap;
+    char *text;
+
+    va_start(ap, format);
+    text = sqlite3_vmprintf(format, ap);
+    va_end(ap);
+    if (text)
+        text = sqlite3_mprintf("statedb: %s: %z", t->name, text);
+    return message_take(t, text ? rc : SQLITE_NOMEM, text);
+}
+
+int error_code(int core_rc)
+{
+    switch (core_rc) {
+    case SDB_OK:
+        return SQLITE_OK;
+    case SDB_NOMEM:
+        return SQLITE_NOMEM;
+    case SDB_FULL:
+        return SQLITE_FULL;
+    case SDB_BUSY:
+        return SQLITE_BUSY;
+    case SDB_STALE:
+        return SQLITE_BUSY_SNAPSHOT;
+    case SDB_TOOBIG:
+        return SQLITE_TOOBIG;
+    case SDB_MISUSE:
+        return SQLITE_MISUSE;
+    default:
+        return SQLITE_ERROR;
+    }
+}
+
+int error_core(vtable *t, int core_rc)
+{
+    int rc = error_code(core_rc);
+
+    return rc == SQLITE_OK || rc == SQLITE_NOMEM ? rc : error_set(t, rc, "%s", sdb_errmsg(core_rc));
+}
+
+int error_unique(vtable *t, int index)
+{
+    const table_sql *def = t->def;
+    const index_sql *idx = index ? &def->indexes[index - 1] : NULL;
+    bool is_primary = idx ? idx->is_primary : def->rowid_column >= 0;
+    int code = is_primary ? SQLITE_CONSTRAINT_PRIMARYKEY
+               : idx      ? SQLITE_CONSTRAINT_UNIQUE
+                          : SQLITE_CONSTRAINT_ROWID;
+    sqlite3_str *text = sqlite3_str_new(NULL);
+
+    sqlite3_str_appendall(text, "UNIQUE constraint failed: ");
+    if (!idx)
+        sqlite3_str_appendf(text, "%s.%s", t->name,
+                            is_primary ? def->columns[def->rowid_column].name : "rowid");
+    for (int i = 0; idx && i < idx->n_parts; i++)
+        sqlite3_str_appendf(text, "%s%s.%s", i ? ", " : "", t->name,
+                            def->columns[idx->parts[i].column].name);
+    return message_take(t, code, sqlite3_str_finish(text));
+}
+
+int error_not_null(vtable *t, int column)
+{
+    return message_take(t, SQLITE_CONSTRAINT_NOTNULL,
+                        sqlite3_mprintf("NOT NULL constraint failed: %s.%s", t->name,
+                                        t->def->columns[column].name));
+}

@@ -1,0 +1,164 @@
+/* ext.h - the private map of this folder: the objects its files share, and what each file offers.
+**
+**     statedb.c      entry points, registration
+**     schema_sql.c   the arguments of CREATE VIRTUAL TABLE          (schema_sql.h)
+**     module.c       create, connect, disconnect, destroy, rename; the sqlite3_module table
+**     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
+**     cursor.c       xOpen .. xColumn
+**     write.c        xUpdate: rows, conflicts, commands
+**     transaction.c  the transaction manager: SQLite's callbacks -> one sdb_txn
+**     value.c        sqlite3_value <-> sdb_value, affinity
+**     error.c        result codes and messages
+**     functions.c    SQL functions
+**
+** Nothing that matters lives in an sqlite3_vtab: SQLite replaces those objects in the middle of
+** transactions. All state belongs to the connection (struct conn), the store (core/statedb.h) and
+** the counted table incarnation. A connection's objects are used under its own mutex only. */
+#ifndef STATEDB_EXT_H
+#define STATEDB_EXT_H
+
+#include <sqlite3ext.h>
+
+#include "../core/statedb.h"
+#include "schema_sql.h"
+
+#define STATEDB_VERSION "0.1.0"
+
+typedef struct conn conn;
+typedef struct vtable vtable;
+typedef struct cursor cursor;
+
+/* Everything of one SQLite connection. Counted: by the module's client data and by each vtab
+** object, because SQLite destroys the two in either order. */
+struct conn {
+    sqlite3 *db;
+    int n_ref;
+    sdb_db *store;          /* the connection's private store */
+    sdb_txn *txn;           /* this SQLite transaction's writes; NULL until the first one */
+    sdb_snapshot *snapshot; /* what reads outside of a txn see; held while any cursor is open */
+    int n_vtables;          /* statedb vtab objects; with the last one the cached statement goes */
+
+    /* cursor.c */
+    int n_open;       /* cursors open */
+    int64_t n_writes; /* counts xUpdate calls: two cursors of equal count see the same rows */
+    cursor *idle;     /* closed cursors, kept for the next xOpen */
+    cursor *parked;   /* closed, but holding rows that the running statement may still point to */
+
+    /* transaction.c */
+    sqlite3_vtab *manager; /* the manager's object that takes part in this SQLite transaction */
+    bool manager_is_young; /* it was created in this very transaction, and may vanish with it */
+    int state;             /* for the asserts on the order of callbacks */
+    int level_base;        /* SQLite's savepoint levels below this one: the txn's beginning */
+    int n_levels;          /* those from there on: level_base + i is savepoint i of the txn */
+    sqlite3_stmt *enroll;  /* DELETE FROM temp.statedb_txn */
+    sqlite3_stmt *verify;  /* SELECT ... FROM temp.sqlite_schema */
+};
+
+/* One virtual table object: an incarnation of a table, as one connection's schema knows it. */
+struct vtable {
+    sqlite3_vtab base; /* must be first */
+    conn *conn;
+    sdb_table *table; /* counted */
+    table_sql *def;
+    char *schema;   /* "main", "temp", ... */
+    char *name;     /* of the virtual table */
+    char *key;      /* "schema.name": the table's name in the store */
+    sdb_value *row; /* room for one row of values, for write.c */
+    sqlite3_stmt **defaults; /* write.c: prepared SELECT of a DEFAULT expression, per column, or NULL */
+};
+
+/* ---------------------------------------------------------------- transaction.c */
+
+/* Register the manager's module and create temp.statedb_txn, if it can be done now. */
+int manager_register(conn *c);
+
+/* Before any write, create, destroy or rename of a statedb table, and never from xBegin: makes sure
+** that the manager takes part in the present SQLite transaction and that c->txn is open. */
+int txn_enroll(conn *c, char **err);
+
+/* Before a read: when the manager is young, finds out whether SQLite has undone it, and our
+** transaction with it. Cheap otherwise. */
+int txn_verify(conn *c);
+
+/* Finalize the cached statements; called when the last statedb vtab object goes. */
+void txn_forget_statements(conn *c);
+
+/* At the end of the connection: abort what is left. */
+void txn_close(conn *c);
+
+/* ---------------------------------------------------------------- module.c */
+
+extern const sqlite3_module statedb_module;
+
+conn *conn_new(sqlite3 *db, int *rc);
+conn *conn_ref(conn *c);
+void conn_unref(void *c); /* sqlite3_create_module_v2's destructor */
+
+/* Find the table in what the connection sees now, and make it, empty, when it is not there: t->table.
+** For SDB_MISUSE from a write: the table was made when its object was, in a transaction that has
+** been undone since. (For a read such a table simply has no rows.) */
+int vtable_find(vtable *t);
+
+/* ---------------------------------------------------------------- plan.c, cursor.c, write.c */
+
+int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
+
+int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out);
+int cursor_close(sqlite3_vtab_cursor *cur);
+int cursor_filter(sqlite3_vtab_cursor *cur, int idx_num, const char *idx_str, int argc,
+                  sqlite3_value **argv);
+int cursor_next(sqlite3_vtab_cursor *cur);
+int cursor_eof(sqlite3_vtab_cursor *cur);
+int cursor_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int column);
+int cursor_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid);
+void cursor_pool_free(conn *c); /* frees idle and parked ones; none is open */
+
+int write_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid);
+void write_defaults_free(vtable *t);
+
+/* The columns behind the real ones (schema_sql.h): command, revision. */
+static inline int column_command(const table_sql *def)
+{
+    return def->n_columns;
+}
+static inline int column_revision(const table_sql *def)
+{
+    return def->n_columns + 1;
+}
+
+/* ---------------------------------------------------------------- value.c */
+
+/* A value as it is; text and blob are borrowed from `in`, valid as long as it is not converted.
+** SQLITE_NOMEM when SQLite cannot give the text. */
+int value_get(sqlite3_value *in, sdb_value *out);
+
+/* The value as a column of this affinity stores it; `in` is converted in place by SQLite's own
+** routines (it is an argument of xUpdate or xFilter, never a copy). */
+int value_get_affinity(sqlite3_value *in, affinity aff, sdb_value *out);
+
+/* Hand a stored value to SQLite without copying: it lives until the statement ends. */
+void value_result(sqlite3_context *ctx, const sdb_value *value);
+
+/* Compare two values in SQL's order, text by a collation; exact between integers and reals. */
+int value_compare(const sdb_value *a, const sdb_value *b, sdb_collation collation);
+
+/* ---------------------------------------------------------------- error.c */
+
+/* Set vtab->zErrMsg ("statedb: TABLE: ..."; the text is formatted by sqlite3_vmprintf) and return
+** rc. */
+int error_set(vtable *t, int rc, const char *format, ...);
+
+/* The SQLite code of a failed core call, with its sentence in the vtab's message. */
+int error_core(vtable *t, int core_rc);
+int error_code(int core_rc); /* the code alone */
+
+/* `UNIQUE constraint failed: host.name` and friends, word for word as SQLite, with its extended
+** code. index: 0 is the rowid. */
+int error_unique(vtable *t, int index);
+int error_not_null(vtable *t, int column);
+
+/* ---------------------------------------------------------------- functions.c */
+
+int functions_register(conn *c);
+
+#endif

@@ -1,0 +1,58 @@
+/* functions.c - the SQL functions. */
+#include "ext.h"
+
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+/* statedb_version() */
+static void version_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    (void)argv;
+    sqlite3_result_text(ctx, STATEDB_VERSION, -1, SQLITE_STATIC);
+}
+
+/* statedb_memory(what): bytes in the connection's store (core/statedb.h, sdb_memory). */
+static void memory_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    conn *c = sqlite3_user_data(ctx);
+    const char *what = (const char *)sqlite3_value_text(argv[0]);
+    sdb_memory memory;
+    const struct {
+        const char *name;
+        const uint64_t *bytes;
+    } fields[] = {
+        {"live", &memory.live},
+        {"retired", &memory.retired},
+        {"mapped", &memory.mapped},
+        {"reserved", &memory.reserved},
+    };
+
+    (void)argc;
+    if (!what && sqlite3_value_type(argv[0]) != SQLITE_NULL) {
+        sqlite3_result_error_nomem(ctx);
+        return;
+    }
+    sdb_memory_used(c->store, &memory);
+    for (size_t i = 0; what && i < sizeof fields / sizeof *fields; i++) {
+        if (strcmp(what, fields[i].name) == 0) {
+            sqlite3_result_int64(ctx, (sqlite3_int64)*fields[i].bytes);
+            return;
+        }
+    }
+    sqlite3_result_error(ctx, "statedb_memory: the argument is 'live', 'retired', 'mapped' or "
+                              "'reserved'", -1);
+}
+
+int functions_register(conn *c)
+{
+    int rc = sqlite3_create_function_v2(c->db, "statedb_version", 0,
+                                        SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
+                                        version_function, NULL, NULL, NULL);
+
+    if (rc)
+        return rc;
+    return sqlite3_create_function_v2(c->db, "statedb_memory", 1, SQLITE_UTF8 | SQLITE_INNOCUOUS,
+                                      conn_ref(c), memory_function, NULL, NULL, conn_unref);
+}

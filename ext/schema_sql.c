@@ -1,0 +1,799 @@
+/* schema_sql.c - the parser of the arguments of CREATE VIRTUAL TABLE ... USING statedb(...).
+**
+** SQLite cuts the arguments at their top-level commas and drops empty ones and the comments around
+** them. Joined by ", " they are the body of a CREATE TABLE, parsed by SQLite's own rules:
+**
+**     body       = item { "," item }
+**     item       = column | constraint { constraint } | option
+**     column     = name type { CONSTRAINT name | NOT NULL | UNIQUE | DEFAULT ... }
+**     constraint = CONSTRAINT name | PRIMARY KEY parts | UNIQUE parts
+**                | [UNIQUE] INDEX name parts [USING radix]
+**     parts      = "(" name [COLLATE name] [ASC | DESC] { "," ... } ")"
+**     option     = name "=" value
+**
+** An error ends the text: from then on the token is TOKEN_END, so that every loop ends by itself
+** and the first error is the one reported. */
+#include "schema_sql.h"
+#include "sql_token.h"
+
+#include <sqlite3ext.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+enum { COLUMN_LIMIT = 2000, HIDDEN_COLUMNS = 2 }; /* SQLite's default limit, and our part in it */
+
+typedef struct parser {
+    int rc;
+    char *error;     /* the sentence when rc is SQLITE_ERROR */
+    sql_token token; /* the one to be parsed next */
+    const char *end; /* of the one before it */
+    table_sql *table;
+    const char *index; /* name of the index that errors are about, or NULL */
+    int n_constraints; /* of table->indexes, those made by constraints: the first ones */
+    bool has_primary;
+    bool has_constraints; /* so no further column may follow */
+} parser;
+
+static const char *const collations[] = {"BINARY", "NOCASE", "RTRIM", NULL}; /* sdb_collation */
+
+static const char *const constraint_words[] = {"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK",
+                                               "FOREIGN",    "INDEX",   NULL};
+
+static const char *const literal_words[] = {"NULL", "CURRENT_DATE", "CURRENT_TIME",
+                                            "CURRENT_TIMESTAMP", NULL};
+
+static const char *const conflict_words[] = {"ROLLBACK", "FAIL", "IGNORE", "REPLACE", NULL};
+
+/* ---------------------------------------------------------------- parser */
+
+static void parser_nomem(parser *p)
+{
+    if (!p->rc)
+        p->rc = SQLITE_NOMEM;
+    p->token.kind = TOKEN_END;
+}
+
+static void parser_error(parser *p, const char *format, ...)
+{
+    va_list ap;
+    char *text;
+
+    if (p->rc)
+        return;
+    va_start(ap, format);
+    text = sqlite3_vmprintf(format, ap);
+    va_end(ap);
+    if (text && p->index)
+        text = sqlite3_mprintf("index %s: %z", p->index, text);
+    if (text)
+        p->error = sqlite3_mprintf("statedb: %s: %z", p->table->name, text);
+    if (!p->error) {
+        parser_nomem(p);
+        return;
+    }
+    p->rc = SQLITE_ERROR;
+    p->token.kind = TOKEN_END;
+}
+
+/* The token is not one that may stand here. Behind the end SQLite would see the parenthesis that
+** closes the arguments. */
+static void parser_unexpected(parser *p)
+{
+    sql_token t = p->token;
+
+    if (t.kind == TOKEN_END) {
+        t.text = ")";
+        t.length = 1;
+    }
+    if (t.kind == TOKEN_ILLEGAL)
+        parser_error(p, "unrecognized token: \"%.*s\"", t.length, t.text);
+    else
+        parser_error(p, "near \"%.*s\": syntax error", t.length, t.text);
+}
+
+static void parser_next(parser *p)
+{
+    if (p->rc)
+        return;
+    p->end = p->token.text + p->token.length;
+    sql_token_next(&p->token);
+}
+
+static bool parser_accept(parser *p, int kind)
+{
+    if (p->token.kind != kind || kind == TOKEN_END)
+        return false;
+    parser_next(p);
+    return true;
+}
+
+static bool parser_accept_word(parser *p, const char *word)
+{
+    if (!sql_token_is(&p->token, word))
+        return false;
+    parser_next(p);
+    return true;
+}
+
+static void parser_expect(parser *p, int kind)
+{
+    if (!parser_accept(p, kind))
+        parser_unexpected(p);
+}
+
+static void parser_expect_word(parser *p, const char *word)
+{
+    if (!parser_accept_word(p, word))
+        parser_unexpected(p);
+}
+
+/* A string that was just made, or NULL for want of memory. */
+static char *parser_own(parser *p, char *text)
+{
+    if (!text)
+        parser_nomem(p);
+    return text;
+}
+
+/* Room for one element behind the n there are. The array stays as it is when there is none. */
+static void *parser_grow(parser *p, void *array, int n, size_t size)
+{
+    void *grown;
+
+    if (n & (n - 1)) /* full at 0, 1, 2, 4, 8, ... */
+        return array;
+    grown = sqlite3_realloc64(array, (sqlite3_uint64)(n ? 2 * n : 1) * size);
+    if (!grown)
+        parser_nomem(p);
+    return grown ? grown : array;
+}
+
+/* The caller frees it; NULL after an error. */
+static char *name_parse(parser *p)
+{
+    char *name;
+
+    if (!sql_token_is_name(&p->token)) {
+        parser_unexpected(p);
+        return NULL;
+    }
+    name = parser_own(p, sql_dequote(p->token.text, p->token.length));
+    if (name && !*name) {
+        parser_error(p, "a name must not be empty");
+        sqlite3_free(name);
+        return NULL;
+    }
+    parser_next(p);
+    return name;
+}
+
+static void name_check(parser *p, const char *name)
+{
+    if (strlen(name) > SDB_MAX_NAME)
+        parser_error(p, "the name of a table or index is longer than %d bytes", SDB_MAX_NAME);
+}
+
+static sdb_collation collation_parse(parser *p)
+{
+    char *name = name_parse(p);
+    int i = 0;
+
+    while (name && collations[i] && sqlite3_stricmp(name, collations[i]) != 0)
+        i++;
+    if (!collations[i])
+        parser_error(p, "no such collation sequence: %s (there are BINARY, NOCASE and RTRIM)",
+                     name);
+    sqlite3_free(name);
+    return (sdb_collation)i;
+}
+
+static void conflict_parse(parser *p)
+{
+    if (!parser_accept_word(p, "ON"))
+        return;
+    parser_expect_word(p, "CONFLICT");
+    if (sql_token_in(&p->token, conflict_words))
+        parser_error(p, "ON CONFLICT %.*s is not supported yet; write INSERT OR %.*s",
+                     p->token.length, p->token.text, p->token.length, p->token.text);
+    parser_expect_word(p, "ABORT");
+}
+
+/* Words that begin what there is no support for. */
+static bool constraint_refuse(parser *p)
+{
+    static const char foreign_key[] = "foreign keys are not supported: SQLite enforces none on a "
+                                      "virtual table; check in the application";
+    static const char generated[] = "generated columns are not supported: SQLite forbids them in a "
+                                    "virtual table; write a view";
+    static const struct {
+        const char *word;
+        const char *sentence;
+    } refused[] = {
+        {"CHECK", "CHECK is not supported yet; check in the application"},
+        {"REFERENCES", foreign_key},
+        {"FOREIGN", foreign_key},
+        {"DEFERRABLE", foreign_key},
+        {"GENERATED", generated},
+        {"AS", generated},
+        {"AUTOINCREMENT",
+         "AUTOINCREMENT is not supported yet; INTEGER PRIMARY KEY alone gives max(rowid) + 1"},
+    };
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        if (sql_token_is(&p->token, refused[i].word)) {
+            parser_error(p, "%s", refused[i].sentence);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------- indexes */
+
+static int column_find(const table_sql *table, const char *name)
+{
+    int i = table->n_columns - 1;
+
+    while (i >= 0 && sqlite3_stricmp(table->columns[i].name, name) != 0)
+        i--;
+    return i;
+}
+
+static void column_missing(parser *p, const char *name)
+{
+    const table_sql *table = p->table;
+    sqlite3_str *list = sqlite3_str_new(NULL);
+    char *names;
+    int i;
+
+    for (i = 0; i < table->n_columns && sqlite3_str_length(list) < 200; i++)
+        sqlite3_str_appendf(list, "%s%s", i ? ", " : "", table->columns[i].name);
+    if (i < table->n_columns)
+        sqlite3_str_appendall(list, ", ...");
+    names = parser_own(p, sqlite3_str_finish(list));
+    parser_error(p, "no such column: %s (columns are %s)", name, names);
+    sqlite3_free(names);
+}
+
+static void index_fini(index_sql *index)
+{
+    sqlite3_free(index->name);
+    sqlite3_free(index->parts);
+}
+
+/* The index becomes the table's, or is freed after an error. */
+static void index_insert_take(parser *p, index_sql *index, int at)
+{
+    table_sql *table = p->table;
+
+    if (!p->rc)
+        name_check(p, index->name);
+    if (table->n_indexes == SDB_MAX_INDEXES - 1)
+        parser_error(p, "too many indexes: at most %d, those of UNIQUE and PRIMARY KEY included",
+                     SDB_MAX_INDEXES - 1);
+    if (!p->rc)
+        table->indexes = parser_grow(p, table->indexes, table->n_indexes, sizeof *index);
+    if (p->rc) {
+        index_fini(index);
+        return;
+    }
+    memmove(table->indexes + at + 1, table->indexes + at,
+            (size_t)(table->n_indexes++ - at) * sizeof *index);
+    table->indexes[at] = *index;
+}
+
+static void part_add(parser *p, index_sql *index, int column, int collation, bool desc)
+{
+    if (index->n_parts == COLUMN_LIMIT)
+        parser_error(p, "too many columns in index (at most %d)", COLUMN_LIMIT);
+    if (!p->rc)
+        index->parts = parser_grow(p, index->parts, index->n_parts, sizeof *index->parts);
+    if (!p->rc)
+        index->parts[index->n_parts++] =
+            (sdb_part){.column = (uint16_t)column, .collation = (uint8_t)collation, .desc = desc};
+}
+
+/* What stands here neither is a column's name nor ends the part. */
+static void part_unexpected(parser *p)
+{
+    constraint_refuse(p);
+    if (parser_accept_word(p, "NULLS"))
+        parser_error(p, "unsupported use of NULLS %.*s", p->token.length, p->token.text);
+    switch (p->token.kind) {
+    case TOKEN_END:
+    case TOKEN_WORD:
+    case TOKEN_NAME:
+    case TOKEN_ILLEGAL:
+    case ',':
+    case ')':
+    case ';':
+        parser_unexpected(p);
+        break;
+    default:
+        parser_error(p, p->index ? "expressions in an index are not supported yet"
+                                 : "expressions prohibited in PRIMARY KEY and UNIQUE constraints");
+    }
+}
+
+static void part_parse(parser *p, index_sql *index)
+{
+    const table_sql *table = p->table;
+    int collation = -1;
+    int column;
+    bool desc;
+    char *name;
+
+    if (!sql_token_is_name(&p->token)) {
+        part_unexpected(p);
+        return;
+    }
+    name = name_parse(p);
+    while (parser_accept_word(p, "COLLATE"))
+        collation = (int)collation_parse(p);
+    desc = parser_accept_word(p, "DESC");
+    if (!desc)
+        parser_accept_word(p, "ASC");
+    if (p->token.kind != ',' && p->token.kind != ')')
+        part_unexpected(p);
+    if (!p->rc) {
+        column = column_find(table, name);
+        if (column < 0)
+            column_missing(p, name);
+        else
+            part_add(p, index, column,
+                     collation < 0 ? (int)table->columns[column].collation : collation, desc);
+    }
+    sqlite3_free(name);
+}
+
+static void parts_parse(parser *p, index_sql *index)
+{
+    parser_expect(p, '(');
+    do
+        part_parse(p, index);
+    while (parser_accept(p, ','));
+    parser_expect(p, ')');
+}
+
+/* Two constraints on the same columns with the same collations share an index; the direction does
+** not count. */
+static index_sql *constraint_find(const parser *p, const index_sql *index)
+{
+    for (int i = 0; i < p->n_constraints; i++) {
+        index_sql *other = &p->table->indexes[i];
+        int part = 0;
+        while (part < index->n_parts && index->n_parts == other->n_parts &&
+               index->parts[part].column == other->parts[part].column &&
+               index->parts[part].collation == other->parts[part].collation)
+            part++;
+        if (part == index->n_parts)
+            return other;
+    }
+    return NULL;
+}
+
+/* Add what a PRIMARY KEY or UNIQUE constraint makes. The index is taken over. */
+static void constraint_add_take(parser *p, index_sql *index, bool can_be_rowid)
+{
+    table_sql *table = p->table;
+    index_sql *same;
+
+    if (index->is_primary && p->has_primary)
+        parser_error(p, "table \"%s\" has more than one primary key", table->name);
+    if (p->rc)
+        goto done;
+    p->has_primary |= index->is_primary;
+    if (index->is_primary && can_be_rowid && index->n_parts == 1 &&
+        sqlite3_stricmp(table->columns[index->parts->column].type, "INTEGER") == 0) {
+        table->rowid_column = index->parts->column;
+        goto done;
+    }
+    same = constraint_find(p, index);
+    if (same) {
+        same->is_primary |= index->is_primary;
+        goto done;
+    }
+    index->unique = true;
+    index->name =
+        parser_own(p, sqlite3_mprintf("sqlite_autoindex_%s_%d", table->name, p->n_constraints + 1));
+    index_insert_take(p, index, p->n_constraints++);
+    return;
+done:
+    index_fini(index);
+}
+
+static void index_parse(parser *p, bool unique)
+{
+    table_sql *table = p->table;
+    index_sql index = {.unique = unique, .name = name_parse(p)};
+
+    p->index = index.name;
+    parts_parse(p, &index);
+    if (parser_accept_word(p, "USING") && !parser_accept_word(p, "RADIX")) {
+        sql_token *type = &p->token;
+        if (sql_token_is(type, "LPM") || sql_token_is(type, "MULTI"))
+            parser_error(p, "USING %.*s is not supported yet", type->length, type->text);
+        else if (sql_token_is_name(type))
+            parser_error(p, "unknown index type: %.*s (there is radix)", type->length, type->text);
+        else
+            parser_unexpected(p);
+    }
+    if (sql_token_is(&p->token, "WHERE"))
+        parser_error(p, "WHERE (a partial index) is not supported yet");
+    p->index = NULL;
+    if (!p->rc && sqlite3_strnicmp(index.name, "sqlite_", 7) == 0)
+        parser_error(p, "object name reserved for internal use: %s", index.name);
+    for (int i = 0; !p->rc && i < table->n_indexes; i++)
+        if (sqlite3_stricmp(table->indexes[i].name, index.name) == 0)
+            parser_error(p, "index %s already exists", index.name);
+    index_insert_take(p, &index, table->n_indexes);
+}
+
+/* ---------------------------------------------------------------- columns */
+
+static affinity affinity_of(const char *type)
+{
+    static const struct {
+        const char *pattern;
+        affinity affinity;
+    } rules[] = {
+        {"%INT%", AFFINITY_INTEGER}, {"%CHAR%", AFFINITY_TEXT}, {"%CLOB%", AFFINITY_TEXT},
+        {"%TEXT%", AFFINITY_TEXT},   {"%BLOB%", AFFINITY_BLOB}, {"%REAL%", AFFINITY_REAL},
+        {"%FLOA%", AFFINITY_REAL},   {"%DOUB%", AFFINITY_REAL},
+    };
+
+    if (!*type)
+        return AFFINITY_BLOB;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (sqlite3_strlike(rules[i].pattern, type, 0) == 0)
+            return rules[i].affinity;
+    return AFFINITY_NUMERIC;
+}
+
+static void type_parse(parser *p, column_sql *column)
+{
+    sql_token first = p->token;
+
+    p->end = first.text;
+    /* SQLite takes GENERATED for a word of the type; here it begins what is refused. */
+    while (sql_token_is_type(&p->token) && !sql_token_is(&p->token, "GENERATED"))
+        parser_next(p);
+    if (p->end > first.text && parser_accept(p, '(')) {
+        int n = 0;
+        do {
+            if (!parser_accept(p, '-'))
+                parser_accept(p, '+');
+            parser_expect(p, TOKEN_NUMBER);
+        } while (++n < 2 && parser_accept(p, ','));
+        parser_expect(p, ')');
+    }
+    column->type = parser_own(p, sql_dequote(first.text, (int)(p->end - first.text)));
+    if (!column->type)
+        return;
+    if (p->end > first.text && first.kind != TOKEN_WORD &&
+        (!*column->type || p->end > first.text + first.length)) /* SQLite has its own ideas there */
+        parser_error(p, "column %s: a type in quotes stands alone and is not empty", column->name);
+    column->affinity = affinity_of(column->type);
+    if (sqlite3_strlike("%HIDDEN%", column->type, 0) == 0)
+        parser_error(p, "column %s: a type with HIDDEN in it would hide the column from SELECT *",
+                     column->name);
+}
+
+/* Go behind an expression in parentheses. That it is one, SQLite will say when it evaluates it; but
+** it would evaluate subqueries and parameters too, which a DEFAULT cannot be. */
+static void expression_skip(parser *p, const char *column)
+{
+    int depth = 0;
+
+    do {
+        int kind = p->token.kind;
+        depth += (kind == '(') - (kind == ')');
+        if (kind == TOKEN_END || kind == TOKEN_ILLEGAL)
+            parser_unexpected(p);
+        else if (kind == TOKEN_VARIABLE || sql_token_is(&p->token, "SELECT") ||
+                 sql_token_is(&p->token, "VALUES"))
+            parser_error(p, "default value of column [%s] is not constant", column);
+        parser_next(p);
+    } while (depth > 0 && !p->rc);
+}
+
+static void default_parse(parser *p, column_sql *column)
+{
+    const char *start = p->token.text;
+    bool has_sign = parser_accept(p, '-') || parser_accept(p, '+');
+    sql_token t = p->token;
+    char *word;
+
+    sqlite3_free(column->default_sql);
+    column->default_sql = NULL;
+    if (t.kind == TOKEN_NUMBER || t.kind == TOKEN_STRING || t.kind == TOKEN_BLOB ||
+        sql_token_in(&t, literal_words) ||
+        (!has_sign && (sql_token_is(&t, "TRUE") || sql_token_is(&t, "FALSE")))) {
+        parser_next(p);
+    } else if (t.kind == '(' && !has_sign) {
+        expression_skip(p, column->name);
+    } else if (sql_token_is_id(&t) && !has_sign) { /* a string, for SQLite */
+        word = parser_own(p, sql_dequote(t.text, t.length));
+        parser_next(p);
+        column->default_sql = parser_own(p, sqlite3_mprintf("%Q", word));
+        sqlite3_free(word);
+        return;
+    } else {
+        parser_unexpected(p);
+    }
+    if (!p->rc && !sql_token_is(&t, "NULL"))
+        column->default_sql = parser_own(p, sqlite3_mprintf("%.*s", (int)(p->end - start), start));
+}
+
+/* PRIMARY KEY and UNIQUE of one column. */
+static void column_constraint(parser *p, int column, bool is_primary)
+{
+    index_sql index = {.is_primary = is_primary};
+    bool desc = is_primary && parser_accept_word(p, "DESC");
+
+    if (is_primary && !desc)
+        parser_accept_word(p, "ASC");
+    conflict_parse(p);
+    part_add(p, &index, column, (int)p->table->columns[column].collation, desc);
+    constraint_add_take(p, &index, !desc);
+}
+
+/* COLLATE holds for constraints written before it, too. */
+static void column_collate(parser *p, int column)
+{
+    table_sql *table = p->table;
+
+    table->columns[column].collation = collation_parse(p);
+    for (int i = 0; i < table->n_indexes; i++)
+        if (table->indexes[i].parts->column == column)
+            table->indexes[i].parts->collation = (uint8_t)table->columns[column].collation;
+}
+
+static void column_constraints(parser *p, int i)
+{
+    column_sql *column = &p->table->columns[i];
+
+    for (;;) {
+        if (parser_accept_word(p, "CONSTRAINT")) {
+            sqlite3_free(name_parse(p));
+        } else if (parser_accept_word(p, "DEFAULT")) {
+            default_parse(p, column);
+        } else if (parser_accept_word(p, "NOT")) {
+            parser_expect_word(p, "NULL");
+            conflict_parse(p);
+            column->not_null = true;
+        } else if (parser_accept_word(p, "NULL")) {
+            conflict_parse(p);
+        } else if (parser_accept_word(p, "PRIMARY")) {
+            parser_expect_word(p, "KEY");
+            column_constraint(p, i, true);
+        } else if (parser_accept_word(p, "UNIQUE")) {
+            column_constraint(p, i, false);
+        } else if (parser_accept_word(p, "COLLATE")) {
+            column_collate(p, i);
+        } else if (!constraint_refuse(p)) {
+            return;
+        }
+    }
+}
+
+/* A column of that name, which is taken over. */
+static void column_parse_take(parser *p, char *name)
+{
+    table_sql *table = p->table;
+    column_sql *column;
+
+    if (table->n_columns == COLUMN_LIMIT - HIDDEN_COLUMNS)
+        parser_error(p, "too many columns on %s (at most %d)", table->name,
+                     COLUMN_LIMIT - HIDDEN_COLUMNS);
+    else if (column_find(table, name) >= 0)
+        parser_error(p, "duplicate column name: %s", name);
+    else if (sqlite3_stricmp(name, "_revision") == 0 || sqlite3_stricmp(name, "_command") == 0)
+        parser_error(p, "column name %s is reserved for a hidden column", name);
+    if (!p->rc)
+        table->columns = parser_grow(p, table->columns, table->n_columns, sizeof *column);
+    if (p->rc) {
+        sqlite3_free(name);
+        return;
+    }
+    column = &table->columns[table->n_columns++];
+    *column = (column_sql){.name = name};
+    type_parse(p, column);
+    column_constraints(p, table->n_columns - 1);
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+static void constraint_parse(parser *p)
+{
+    if (parser_accept_word(p, "CONSTRAINT")) {
+        sqlite3_free(name_parse(p));
+    } else if (parser_accept_word(p, "INDEX")) {
+        index_parse(p, false);
+    } else if (!constraint_refuse(p)) {
+        index_sql index = {.is_primary = parser_accept_word(p, "PRIMARY")};
+        parser_expect_word(p, index.is_primary ? "KEY" : "UNIQUE");
+        if (!index.is_primary && parser_accept_word(p, "INDEX")) {
+            index_parse(p, true);
+            return;
+        }
+        parts_parse(p, &index);
+        conflict_parse(p);
+        constraint_add_take(p, &index, true);
+    }
+}
+
+static void option_parse(parser *p, const char *name)
+{
+    sql_token *t = &p->token;
+    char *value;
+
+    if (t->kind != TOKEN_NUMBER && !sql_token_is_name(t)) {
+        parser_unexpected(p);
+        return;
+    }
+    value = parser_own(p, sql_dequote(t->text, t->length));
+    parser_next(p);
+    if (sqlite3_stricmp(name, "store") == 0)
+        parser_error(p, "store= is not supported yet");
+    else if (sqlite3_stricmp(name, "storage") != 0)
+        parser_error(p, "unknown option: %s (there is storage=memory)", name);
+    else if (value && sqlite3_stricmp(value, "memory") != 0)
+        parser_error(p, "unknown storage: %s (there is storage=memory)", value);
+    p->table->storage_memory = true;
+    sqlite3_free(value);
+}
+
+static void order_refuse(parser *p, const sql_token *t)
+{
+    parser_error(p, "near \"%.*s\": syntax error; columns come first, then constraints and indexes",
+                 t->length, t->text);
+}
+
+static void item_parse(parser *p)
+{
+    sql_token first = p->token;
+    char *name;
+
+    if (sql_token_in(&first, constraint_words)) {
+        if (!p->table->n_columns)
+            order_refuse(p, &first);
+        p->has_constraints = true;
+        while (sql_token_in(&p->token, constraint_words))
+            constraint_parse(p);
+        return;
+    }
+    name = name_parse(p);
+    if (name && parser_accept(p, '=')) {
+        option_parse(p, name);
+        sqlite3_free(name);
+        return;
+    }
+    if (sql_token_is(&first, "LIKE") ||
+        (sql_token_is(&first, "WITHOUT") && sql_token_is(&p->token, "ROWID")) ||
+        (sql_token_is(&first, "STRICT") && (p->token.kind == ',' || p->token.kind == TOKEN_END)))
+        parser_error(p, "%.*s is not supported yet; a column of that name needs quotes",
+                     first.length, first.text);
+    else if (p->has_constraints)
+        order_refuse(p, &first);
+    column_parse_take(p, name);
+}
+
+static void body_parse(parser *p)
+{
+    do
+        item_parse(p);
+    while (parser_accept(p, ','));
+    if (p->token.kind != TOKEN_END)
+        parser_unexpected(p);
+}
+
+/* What can be said only when all is read. */
+static void table_finish(parser *p)
+{
+    table_sql *table = p->table;
+    int n = 0;
+
+    if (!table->n_columns)
+        parser_error(p, "there are no columns; write them as in CREATE TABLE, for example USING "
+                        "statedb(id INTEGER PRIMARY KEY, name TEXT)");
+    for (int i = 0; i < table->n_columns && !p->rc; i++) {
+        column_sql *column = &table->columns[i];
+        if (i == table->rowid_column) { /* where SQLite has no use for a DEFAULT */
+            sqlite3_free(column->default_sql);
+            column->default_sql = NULL;
+        } else if (column->default_sql && !column->not_null) {
+            parser_error(p,
+                         "column %s: DEFAULT needs NOT NULL: SQLite does not tell a virtual table "
+                         "whether NULL was given or nothing; add NOT NULL, or leave DEFAULT out",
+                         column->name);
+        }
+    }
+    for (int i = 0; i < table->n_indexes; i++) { /* the rowid is unique without an index */
+        index_sql *index = &table->indexes[i];
+        if (i < p->n_constraints && index->n_parts == 1 &&
+            index->parts->column == table->rowid_column)
+            index_fini(index);
+        else
+            table->indexes[n++] = *index;
+    }
+    table->n_indexes = n;
+}
+
+static void table_declare(parser *p)
+{
+    table_sql *table = p->table;
+    sqlite3_str *sql = sqlite3_str_new(NULL);
+    bool is_name_free =
+        column_find(table, table->name) < 0 && sqlite3_stricmp(table->name, "_revision") != 0;
+
+    sqlite3_str_appendall(sql, "CREATE TABLE x(");
+    for (int i = 0; i < table->n_columns; i++) {
+        const column_sql *column = &table->columns[i];
+        bool is_rowid = i == table->rowid_column;
+        sqlite3_str_appendf(sql, "\"%w\"", column->name);
+        if (*column->type)
+            sqlite3_str_appendf(sql, " \"%w\"", column->type);
+        if (column->collation != SDB_BINARY && !is_rowid)
+            sqlite3_str_appendf(sql, " COLLATE %s", collations[column->collation]);
+        sqlite3_str_appendf(sql, "%s, ", column->not_null || is_rowid ? " NOT NULL" : "");
+    }
+    sqlite3_str_appendf(sql, "\"%w\" HIDDEN, \"_revision\" INTEGER HIDDEN)",
+                        is_name_free ? table->name : "_command");
+    table->declare = parser_own(p, sqlite3_str_finish(sql));
+    table->n_hidden = HIDDEN_COLUMNS;
+}
+
+int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **err)
+{
+    parser p = {.rc = SQLITE_OK};
+    sqlite3_str *sql;
+
+    p.table = sqlite3_malloc(sizeof *p.table);
+    if (!p.table)
+        return SQLITE_NOMEM;
+    *p.table = (table_sql){.rowid_column = -1};
+    sql = sqlite3_str_new(NULL);
+    for (int i = 3; i < argc; i++)
+        sqlite3_str_appendf(sql, "%s%s", i > 3 ? ", " : "", argv[i]);
+    p.rc = sqlite3_str_errcode(sql);
+    p.table->sql = sqlite3_str_finish(sql); /* NULL is empty */
+    p.table->name = parser_own(&p, sqlite3_mprintf("%s", argv[2]));
+    if (!p.rc)
+        name_check(&p, p.table->name);
+    p.token.text = p.table->sql ? p.table->sql : "";
+    parser_next(&p);
+    if (p.token.kind != TOKEN_END)
+        body_parse(&p);
+    if (!p.rc)
+        table_finish(&p);
+    if (!p.rc)
+        table_declare(&p);
+    if (p.rc) {
+        table_sql_free(p.table);
+        *err = p.error;
+    } else {
+        *out = p.table;
+    }
+    return p.rc;
+}
+
+void table_sql_free(table_sql *table)
+{
+    if (!table)
+        return;
+    for (int i = 0; i < table->n_columns; i++) {
+        sqlite3_free(table->columns[i].name);
+        sqlite3_free(table->columns[i].type);
+        sqlite3_free(table->columns[i].default_sql);
+    }
+    for (int i = 0; i < table->n_indexes; i++)
+        index_fini(&table->indexes[i]);
+    sqlite3_free(table->columns);
+    sqlite3_free(table->indexes);
+    sqlite3_free(table->name);
+    sqlite3_free(table->sql);
+    sqlite3_free(table->declare);
+    sqlite3_free(table);
+}

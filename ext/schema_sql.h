@@ -1,0 +1,62 @@
+/* schema_sql.h - the arguments of CREATE VIRTUAL TABLE ... USING statedb(...), parsed.
+**
+** The arguments are the column definitions and table constraints of SQLite's CREATE TABLE, in its
+** own grammar (quoted names, keywords as names, comments, nested parentheses, string literals),
+** plus [UNIQUE] INDEX name (column [COLLATE c] [ASC|DESC], ...) [USING radix], plus key=value
+** options. SQLite hands them over cut at top-level commas. */
+#ifndef STATEDB_SCHEMA_SQL_H
+#define STATEDB_SCHEMA_SQL_H
+
+#include "../core/statedb.h"
+
+/* SQLite's five affinities (sqlite.org/datatype3.html, 3.1), by its own letters. */
+typedef enum {
+    AFFINITY_BLOB = 'A',
+    AFFINITY_TEXT = 'B',
+    AFFINITY_NUMERIC = 'C',
+    AFFINITY_INTEGER = 'D',
+    AFFINITY_REAL = 'E'
+} affinity;
+
+typedef struct column_sql {
+    char *name; /* without quotes */
+    char *type; /* as written, single spaces; "" when there is none */
+    affinity affinity;
+    sdb_collation collation;
+    bool not_null;
+    char *default_sql; /* the text of the DEFAULT expression, or NULL */
+} column_sql;
+
+typedef struct index_sql {
+    char *name;     /* as written; for constraints sqlite_autoindex_TABLE_N, as SQLite names them */
+    bool unique;
+    bool is_primary; /* made by PRIMARY KEY (other than INTEGER PRIMARY KEY) */
+    int n_parts;
+    sdb_part *parts;
+} index_sql;
+
+typedef struct table_sql {
+    char *name; /* the virtual table's name */
+    int n_columns;
+    column_sql *columns;
+    int rowid_column; /* of INTEGER PRIMARY KEY, or -1 */
+    int n_indexes;    /* in SQLite's order: constraints as they are written, then INDEX entries */
+    index_sql *indexes;
+    bool storage_memory; /* storage=memory was given */
+    char *sql;           /* the arguments joined by ", ": what the table carries as its definition */
+    char *declare;       /* for sqlite3_declare_vtab: see below */
+    int n_hidden;        /* hidden columns in `declare`, after the n_columns real ones */
+} table_sql;
+
+/* Parse argv[3..argc) of xCreate/xConnect for the table argv[2]. Returns SQLITE_OK and *out, or
+** SQLITE_ERROR / SQLITE_NOMEM and *err, a sentence from sqlite3_mprintf that starts with
+** "statedb: " and the table's name, says what is wrong, where, and what to write instead.
+**
+** `declare` is "CREATE TABLE x(...)" with each column's name, type, collation (not for the rowid
+** column: SQLite ignores it there) and NOT NULL (also for the rowid column), and then the hidden
+** columns: the command column, named as the table (or "_command" where a column has that name
+** already), and "_revision" INTEGER. */
+int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **err);
+void table_sql_free(table_sql *def); /* accepts NULL */
+
+#endif

@@ -1,0 +1,458 @@
+/* transaction.c - SQLite's transactions and savepoints, mapped to one sdb_txn per connection.
+**
+** A virtual table of its own in the TEMP schema, statedb_txn, without rows: the manager. SQLite
+** calls the transaction methods of a virtual table only from its first write on, and forgets a table
+** that is dropped, undone or reconnected in the middle. Whatever happens to the statedb tables, the
+** manager stays. The first write, create, drop or rename of a transaction enrols it by a nested
+** statement that writes to it; from then on it hears of every savepoint, commit and rollback:
+**
+**     first write        txn_enroll -> xBegin        sdb_txn_begin
+**     xSavepoint(n)                                  sdb_txn_savepoint
+**     xRelease(n), xRollbackTo(n)                    sdb_txn_release, sdb_txn_rollback_to
+**     xSync                                          sdb_txn_prepare    all that can fail
+**     xCommit                                        sdb_txn_commit     publishes; cannot fail
+**     xRollback                                      sdb_txn_abort
+**
+** The nested statement never runs inside an xBegin: there it would make SQLite write beyond its list
+** of tables (sqlite3VtabBegin reserves one entry before it calls xBegin and fills it after).
+**
+** LEVELS. SQLite numbers its savepoints, those of statements included, from 0; a table that joins in
+** the middle hears of the innermost only. Nothing was written before the txn began, so every level
+** that was there by then means the same state, the beginning: to return to it is to abort the txn;
+** the next write begins another. The levels after it are the txn's own stack of savepoints, from 0.
+**
+** A YOUNG MANAGER is one that was created in the transaction it takes part in: the extension was
+** loaded after BEGIN, or the manager had gone with a rollback or with PRAGMA temp_store. Rolling back
+** to where it did not exist yet undoes it, and gives no callback; then all that was written through
+** it is undone as well. So a young manager is looked for in the schema before each use. What has gone
+** from there may go on calling, until the transaction's end: only c->manager is listened to. */
+#include "ext.h"
+
+#include <assert.h>
+#include <limits.h>
+
+SQLITE_EXTENSION_INIT3
+
+/* conn.state, in the order in which SQLite goes through them. COMMIT may fail after xSync: then the
+** transaction stays open, and may go on. */
+enum { TXN_NONE = 0, TXN_OPEN, TXN_SYNCED };
+
+enum { NO_LEVEL = INT_MAX };
+
+typedef struct manager {
+    sqlite3_vtab base; /* must be first */
+    conn *conn;
+} manager;
+
+typedef struct manager_cursor {
+    sqlite3_vtab_cursor base;
+} manager_cursor;
+
+/* ---------------------------------------------------------------- the txn */
+
+static int txn_begin(conn *c)
+{
+    c->level_base = NO_LEVEL;
+    c->n_levels = 0;
+    return error_code(sdb_txn_begin(c->store, &c->txn));
+}
+
+static void txn_abort(conn *c)
+{
+    sdb_txn_abort(c->txn);
+    c->txn = NULL;
+    c->n_writes++;
+}
+
+/* The SQLite transaction has ended, or the manager has vanished from it. */
+static void txn_end(conn *c)
+{
+    txn_abort(c);
+    c->manager = NULL;
+    c->manager_is_young = false;
+    c->state = TXN_NONE;
+}
+
+/* Run a statement that is prepared once per connection. */
+static int statement_step(conn *c, sqlite3_stmt **stmt, const char *sql, bool *has_row)
+{
+    int rc = SQLITE_OK;
+
+    if (!*stmt)
+        rc = sqlite3_prepare_v3(c->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL);
+    if (rc)
+        return rc;
+    *has_row = sqlite3_step(*stmt) == SQLITE_ROW;
+    return sqlite3_reset(*stmt);
+}
+
+static void statement_forget(sqlite3_stmt **stmt)
+{
+    sqlite3_finalize(*stmt);
+    *stmt = NULL;
+}
+
+void txn_forget_statements(conn *c)
+{
+    statement_forget(&c->enroll);
+    statement_forget(&c->verify);
+}
+
+int txn_verify(conn *c)
+{
+    bool is_there;
+    int rc;
+
+    if (!c->manager_is_young)
+        return SQLITE_OK;
+    rc = statement_step(c, &c->verify,
+                        "SELECT 1 FROM temp.sqlite_schema WHERE name = 'statedb_txn'", &is_there);
+    if (!rc && !is_there)
+        txn_end(c);
+    return rc;
+}
+
+static int manager_create(conn *c, char **err)
+{
+    char *text = NULL;
+    int rc = sqlite3_exec(c->db, "CREATE VIRTUAL TABLE temp.statedb_txn USING statedb_txn", NULL,
+                          NULL, &text);
+
+    if (rc && rc != SQLITE_NOMEM && !*err)
+        *err = sqlite3_mprintf("statedb: cannot create temp.statedb_txn, by which statedb takes "
+                               "part in transactions: %s", text ? text : sqlite3_errstr(rc));
+    sqlite3_free(text);
+    return rc;
+}
+
+/* The column's name keeps the statement from a table of somebody else's. */
+static int manager_enroll(conn *c, char **err)
+{
+    bool has_row;
+    int rc = statement_step(c, &c->enroll, "DELETE FROM temp.statedb_txn WHERE statedb", &has_row);
+
+    if (rc == SQLITE_ERROR) { /* no such table */
+        statement_forget(&c->enroll);
+        rc = manager_create(c, err);
+    } else if (rc && rc != SQLITE_NOMEM && !*err) {
+        *err = sqlite3_mprintf("statedb: cannot write to temp.statedb_txn, by which statedb takes "
+                               "part in transactions: %s", sqlite3_errmsg(c->db));
+    }
+    assert(rc || c->manager);
+    return rc;
+}
+
+int txn_enroll(conn *c, char **err)
+{
+    int rc = txn_verify(c);
+
+    if (!rc && !c->manager)
+        rc = manager_enroll(c, err);
+    if (!rc && !c->txn)
+        rc = txn_begin(c);
+    return rc;
+}
+
+void txn_close(conn *c)
+{
+    txn_end(c);
+    txn_forget_statements(c);
+}
+
+/* ---------------------------------------------------------------- SQLite's callbacks */
+
+static int manager_begin(sqlite3_vtab *vtab)
+{
+    conn *c = ((manager *)vtab)->conn;
+
+    assert(!c->manager && !c->txn && c->state == TXN_NONE);
+    c->manager = vtab;
+    c->state = TXN_OPEN;
+    return SQLITE_OK;
+}
+
+static int manager_sync(sqlite3_vtab *vtab)
+{
+    conn *c = ((manager *)vtab)->conn;
+    int rc;
+
+    if (vtab != c->manager)
+        return SQLITE_OK;
+    assert(c->state == TXN_OPEN || c->state == TXN_SYNCED);
+    rc = txn_verify(c);
+    if (!rc && c->txn)
+        rc = error_code(sdb_txn_prepare(c->txn));
+    if (!rc && c->manager)
+        c->state = TXN_SYNCED;
+    return rc;
+}
+
+static int manager_commit(sqlite3_vtab *vtab)
+{
+    conn *c = ((manager *)vtab)->conn;
+    int rc = SDB_OK;
+
+    if (vtab != c->manager)
+        return SQLITE_OK;
+    assert(c->state == TXN_SYNCED);
+    if (c->txn)
+        rc = sdb_txn_commit(c->txn);
+    assert(rc == SDB_OK); /* prepared, and nothing written since */
+    if (rc == SDB_OK)
+        c->txn = NULL;
+    txn_end(c);
+    return SQLITE_OK;
+}
+
+static int manager_rollback(sqlite3_vtab *vtab)
+{
+    conn *c = ((manager *)vtab)->conn;
+
+    if (vtab == c->manager)
+        txn_end(c);
+    return SQLITE_OK;
+}
+
+static bool has_levels(conn *c, sqlite3_vtab *vtab)
+{
+    if (vtab != c->manager || !c->txn)
+        return false;
+    assert(c->state == TXN_OPEN || c->state == TXN_SYNCED);
+    return true;
+}
+
+static int manager_release(sqlite3_vtab *vtab, int level)
+{
+    conn *c = ((manager *)vtab)->conn;
+
+    if (!has_levels(c, vtab))
+        return SQLITE_OK;
+    if (level < c->level_base) {
+        if (c->n_levels)
+            sdb_txn_release(c->txn, 0);
+        c->level_base = level;
+        c->n_levels = 0;
+    } else if (level - c->level_base < c->n_levels) {
+        c->n_levels = level - c->level_base;
+        sdb_txn_release(c->txn, c->n_levels);
+    }
+    return SQLITE_OK;
+}
+
+/* SQLite opens a statement's level once for each schema the statement writes, and may skip levels
+** when statements overlap: the skipped ones mean the present state too, as in its own pager. */
+static int manager_savepoint(sqlite3_vtab *vtab, int level)
+{
+    conn *c = ((manager *)vtab)->conn;
+    int savepoint;
+    int rc = SDB_OK;
+
+    if (!has_levels(c, vtab))
+        return SQLITE_OK;
+    manager_release(vtab, level);
+    while (!rc && c->level_base + c->n_levels <= level) {
+        rc = sdb_txn_savepoint(c->txn, &savepoint);
+        if (!rc) {
+            assert(savepoint == c->n_levels);
+            c->n_levels++;
+        }
+    }
+    if (!rc)
+        c->state = TXN_OPEN;
+    return error_code(rc);
+}
+
+static int manager_rollback_to(sqlite3_vtab *vtab, int level)
+{
+    conn *c = ((manager *)vtab)->conn;
+
+    if (!has_levels(c, vtab))
+        return SQLITE_OK;
+    if (level < c->level_base) {
+        txn_abort(c);
+    } else if (level - c->level_base < c->n_levels) {
+        sdb_txn_rollback_to(c->txn, level - c->level_base);
+        c->n_levels = level - c->level_base + 1;
+        c->n_writes++;
+    }
+    return SQLITE_OK;
+}
+
+/* ---------------------------------------------------------------- the table */
+
+static int manager_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                           sqlite3_vtab **out, char **err)
+{
+    manager *m;
+    int rc;
+
+    (void)argc;
+    (void)argv;
+    (void)err;
+    rc = sqlite3_declare_vtab(db, "CREATE TABLE x(statedb HIDDEN)");
+    if (rc)
+        return rc;
+    m = sqlite3_malloc(sizeof *m);
+    if (!m)
+        return SQLITE_NOMEM;
+    *m = (manager){.conn = conn_ref(aux)};
+    *out = &m->base;
+    return SQLITE_OK;
+}
+
+/* A table that is created is in SQLite's list from then on, without an xBegin. */
+static int manager_new(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                       sqlite3_vtab **out, char **err)
+{
+    conn *c = aux;
+    int rc;
+
+    if (argc > 3 || sqlite3_stricmp(argv[1], "temp") != 0 ||
+        sqlite3_stricmp(argv[2], "statedb_txn") != 0) {
+        *err = sqlite3_mprintf("statedb: the module statedb_txn is for temp.statedb_txn only, which "
+                               "statedb makes by itself");
+        return SQLITE_ERROR;
+    }
+    rc = manager_connect(db, aux, argc, argv, out, err);
+    if (rc)
+        return rc;
+    txn_end(c);
+    c->manager = *out;
+    c->manager_is_young = true;
+    c->state = TXN_OPEN;
+    return SQLITE_OK;
+}
+
+static int manager_disconnect(sqlite3_vtab *vtab)
+{
+    conn *c = ((manager *)vtab)->conn;
+
+    if (vtab == c->manager) /* created, but not taken in by SQLite */
+        txn_end(c);
+    sqlite3_free(vtab);
+    conn_unref(c);
+    return SQLITE_OK;
+}
+
+/* Not inside a transaction: what is written there would lose its only tie to SQLite. */
+static int manager_drop(sqlite3_vtab *vtab)
+{
+    conn *c = ((manager *)vtab)->conn;
+
+    if (c->txn || !sqlite3_get_autocommit(c->db)) {
+        sqlite3_log(SQLITE_LOCKED, "statedb: temp.statedb_txn cannot be dropped in a transaction");
+        return SQLITE_LOCKED;
+    }
+    return manager_disconnect(vtab);
+}
+
+static int manager_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+{
+    (void)vtab;
+    info->estimatedCost = 1;
+    info->estimatedRows = 1;
+    info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE; /* spares the DELETE a savepoint of its own */
+    return SQLITE_OK;
+}
+
+static int manager_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
+{
+    manager_cursor *cur = sqlite3_malloc(sizeof *cur);
+
+    (void)vtab;
+    if (!cur)
+        return SQLITE_NOMEM;
+    *cur = (manager_cursor){0};
+    *out = &cur->base;
+    return SQLITE_OK;
+}
+
+static int manager_close(sqlite3_vtab_cursor *cur)
+{
+    sqlite3_free(cur);
+    return SQLITE_OK;
+}
+
+static int manager_filter(sqlite3_vtab_cursor *cur, int idx_num, const char *idx_str, int argc,
+                          sqlite3_value **argv)
+{
+    (void)cur;
+    (void)idx_num;
+    (void)idx_str;
+    (void)argc;
+    (void)argv;
+    return SQLITE_OK;
+}
+
+static int manager_next(sqlite3_vtab_cursor *cur)
+{
+    (void)cur;
+    return SQLITE_OK;
+}
+
+static int manager_eof(sqlite3_vtab_cursor *cur)
+{
+    (void)cur;
+    return 1;
+}
+
+static int manager_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int column)
+{
+    (void)cur;
+    (void)ctx;
+    (void)column;
+    return SQLITE_OK;
+}
+
+static int manager_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid)
+{
+    (void)cur;
+    *rowid = 0;
+    return SQLITE_OK;
+}
+
+static int manager_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid)
+{
+    (void)argc;
+    (void)argv;
+    (void)rowid;
+    vtab->zErrMsg = sqlite3_mprintf("statedb: temp.statedb_txn has no rows");
+    return SQLITE_READONLY;
+}
+
+static const sqlite3_module manager_module = {
+    .iVersion = 2,
+    .xCreate = manager_new,
+    .xConnect = manager_connect,
+    .xBestIndex = manager_best_index,
+    .xDisconnect = manager_disconnect,
+    .xDestroy = manager_drop,
+    .xOpen = manager_open,
+    .xClose = manager_close,
+    .xFilter = manager_filter,
+    .xNext = manager_next,
+    .xEof = manager_eof,
+    .xColumn = manager_column,
+    .xRowid = manager_rowid,
+    .xUpdate = manager_update,
+    .xBegin = manager_begin,
+    .xSync = manager_sync,
+    .xCommit = manager_commit,
+    .xRollback = manager_rollback,
+    .xSavepoint = manager_savepoint,
+    .xRelease = manager_release,
+    .xRollbackTo = manager_rollback_to,
+};
+
+/* What keeps the table from being created now (query_only, a full disk) need not last: the first
+** write tries again. */
+int manager_register(conn *c)
+{
+    char *ignored = NULL;
+    int rc = sqlite3_create_module_v2(c->db, "statedb_txn", &manager_module, conn_ref(c), conn_unref);
+
+    if (!rc)
+        rc = manager_create(c, &ignored);
+    sqlite3_free(ignored);
+    return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
+}

@@ -1,0 +1,844 @@
+/* t_schema_sql.c - the parser of table definitions, compared with SQLite's own CREATE TABLE. */
+#include "schema_sql.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <sqlite3.h>
+
+/* ---------------------------------------------------------------- memory that runs out */
+
+static sqlite3_mem_methods system_memory;
+static int memory_live;      /* blocks */
+static int memory_left = -1; /* allocations until one fails; negative: none does */
+
+static bool memory_fails(void)
+{
+    return memory_left >= 0 && memory_left-- == 0;
+}
+
+static void *memory_malloc(int n)
+{
+    void *p = memory_fails() ? NULL : system_memory.xMalloc(n);
+
+    memory_live += p != NULL;
+    return p;
+}
+
+static void memory_free(void *p)
+{
+    memory_live -= p != NULL;
+    system_memory.xFree(p);
+}
+
+static void *memory_realloc(void *p, int n)
+{
+    return memory_fails() ? NULL : system_memory.xRealloc(p, n);
+}
+
+/* ---------------------------------------------------------------- helpers */
+
+static sqlite3 *db;
+
+static void exec(const char *sql)
+{
+    char *err = NULL;
+
+    if (sqlite3_exec(db, sql, NULL, NULL, &err) != SQLITE_OK)
+        fail_msg("%s: %s", sql, err);
+}
+
+/* The first column of the first row as text; "" for NULL and when there is no row. To be freed. */
+static char *query(const char *format, ...)
+{
+    va_list ap;
+    sqlite3_stmt *stmt;
+    char *sql;
+    char *text;
+
+    va_start(ap, format);
+    sql = sqlite3_vmprintf(format, ap);
+    va_end(ap);
+    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    text = sqlite3_mprintf("%s",
+                           sqlite3_step(stmt) == SQLITE_ROW ? sqlite3_column_text(stmt, 0) : NULL);
+    sqlite3_finalize(stmt);
+    sqlite3_free(sql);
+    return text;
+}
+
+static int parse(const char *name, const char *body, table_sql **out, char **err)
+{
+    const char *argv[] = {"statedb", "main", name, body};
+
+    *out = NULL;
+    *err = NULL;
+    return table_sql_parse(4, argv, out, err);
+}
+
+static table_sql *parsed(const char *body)
+{
+    table_sql *table;
+    char *err;
+
+    if (parse("t", body, &table, &err) != SQLITE_OK)
+        fail_msg("%s: %s", body, err);
+    return table;
+}
+
+/* A definition in one line, for comparing. */
+static char *describe(const table_sql *table)
+{
+    static const char *const affinities[] = {"", "TEXT", "NUM", "INT", "REAL"};
+    static const char *const collations[] = {"BINARY", "NOCASE", "RTRIM"};
+    sqlite3_str *s = sqlite3_str_new(NULL);
+
+    for (int i = 0; i < table->n_columns; i++) {
+        const column_sql *c = &table->columns[i];
+        sqlite3_str_appendf(s, "%s(%s) %s%s%s; ", c->name, affinities[c->affinity - AFFINITY_BLOB],
+                            collations[c->collation], c->not_null ? " NOT NULL" : "",
+                            i == table->rowid_column ? " ROWID" : "");
+    }
+    for (int i = 0; i < table->n_indexes; i++) {
+        const index_sql *index = &table->indexes[i];
+        sqlite3_str_appendf(s, "%s %s:", index->name,
+                            index->is_primary ? "pk"
+                            : index->unique   ? "u"
+                                              : "c");
+        for (int j = 0; j < index->n_parts; j++)
+            sqlite3_str_appendf(s, " %s %s%s", table->columns[index->parts[j].column].name,
+                                collations[index->parts[j].collation],
+                                index->parts[j].desc ? " DESC" : "");
+        sqlite3_str_appendall(s, "; ");
+    }
+    return sqlite3_str_finish(s);
+}
+
+/* The same from the native table t. A native table's type says its affinity when it is copied. An
+** index on nothing but the rowid is left out. */
+static char *describe_native(void)
+{
+    sqlite3_str *s = sqlite3_str_new(NULL);
+    sqlite3_stmt *stmt;
+    char *rowid_column =
+        query("SELECT name FROM pragma_table_xinfo('t') WHERE pk = 1 AND NOT EXISTS "
+              "(SELECT 1 FROM pragma_index_list('t') WHERE origin = 'pk')");
+
+    exec("CREATE TABLE copy AS SELECT * FROM t");
+    assert_int_equal(SQLITE_OK,
+                     sqlite3_prepare_v2(db,
+                                        "SELECT t.name, copy.type FROM pragma_table_info('t') t "
+                                        "JOIN pragma_table_info('copy') copy USING (cid)",
+                                        -1, &stmt, NULL));
+    while (sqlite3_step(stmt) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(stmt, 0);
+        const char *collation;
+        int not_null;
+        if (sqlite3_table_column_metadata(db, "main", "t", name, NULL, &collation, &not_null, NULL,
+                                          NULL) != SQLITE_OK)
+            fail_msg("%s", sqlite3_errmsg(db));
+        sqlite3_str_appendf(s, "%s(%s) ", name, sqlite3_column_text(stmt, 1));
+        for (const char *c = collation; *c; c++)
+            sqlite3_str_appendchar(s, 1, *c >= 'a' ? (char)(*c - 32) : *c);
+        sqlite3_str_appendf(s, "%s%s; ", not_null ? " NOT NULL" : "",
+                            strcmp(name, rowid_column) == 0 ? " ROWID" : "");
+    }
+    sqlite3_finalize(stmt);
+    exec("DROP TABLE copy");
+    assert_int_equal(
+        SQLITE_OK,
+        sqlite3_prepare_v2(db,
+                           "SELECT l.name, l.origin, group_concat(' ' || x.name || ' ' || "
+                           "upper(x.coll) || iif(x.\"desc\", ' DESC', ''), '') FROM "
+                           "pragma_index_list('t') l, pragma_index_xinfo(l.name) x WHERE x.key "
+                           "GROUP BY l.seq HAVING count(*) > 1 OR max(x.name) <> ?1 "
+                           "ORDER BY l.seq DESC",
+                           -1, &stmt, NULL));
+    sqlite3_bind_text(stmt, 1, rowid_column, -1, SQLITE_STATIC);
+    while (sqlite3_step(stmt) == SQLITE_ROW)
+        sqlite3_str_appendf(s, "%s %s:%s; ", sqlite3_column_text(stmt, 0),
+                            sqlite3_column_text(stmt, 1), sqlite3_column_text(stmt, 2));
+    sqlite3_finalize(stmt);
+    sqlite3_free(rowid_column);
+    return sqlite3_str_finish(s);
+}
+
+/* ---------------------------------------------------------------- a virtual table of no rows */
+
+static int probe_connect(sqlite3 *conn, void *data, int argc, const char *const *argv,
+                         sqlite3_vtab **out, char **err)
+{
+    table_sql *table = NULL;
+    int rc = table_sql_parse(argc, argv, &table, err);
+
+    (void)data;
+    if (rc == SQLITE_OK)
+        rc = sqlite3_declare_vtab(conn, table->declare);
+    table_sql_free(table);
+    if (rc == SQLITE_OK) {
+        *out = sqlite3_malloc(sizeof **out);
+        memset(*out, 0, sizeof **out);
+    }
+    return rc;
+}
+
+static int probe_disconnect(sqlite3_vtab *vtab)
+{
+    sqlite3_free(vtab);
+    return SQLITE_OK;
+}
+
+static const sqlite3_module probe = {.xCreate = probe_connect,
+                                     .xConnect = probe_connect,
+                                     .xDisconnect = probe_disconnect,
+                                     .xDestroy = probe_disconnect};
+
+/* ---------------------------------------------------------------- as a native table */
+
+/* The virtual table v of the same definition as the native t has its columns, then two hidden. */
+static void check_declared(const char *body)
+{
+    static const char columns[] = "SELECT group_concat(name || ' ' || type) "
+                                  "FROM pragma_table_xinfo('%s') WHERE hidden = %d";
+    char *sql = sqlite3_mprintf("CREATE VIRTUAL TABLE v USING probe(%s)", body);
+    char *ours, *native, *hidden;
+
+    exec(sql);
+    ours = query(columns, "v", 0);
+    native = query(columns, "t", 0);
+    hidden = query(columns, "v", 1);
+    assert_string_equal(native, ours);
+    assert_string_equal("v ,_revision INTEGER", hidden);
+    exec("DROP TABLE v");
+    sqlite3_free(sql);
+    sqlite3_free(ours);
+    sqlite3_free(native);
+    sqlite3_free(hidden);
+}
+
+/* The values of a row into which nothing is inserted. */
+static void check_defaults(const table_sql *table)
+{
+    if (sqlite3_exec(db, "INSERT INTO t(_rowid_) VALUES (1)", NULL, NULL, NULL) != SQLITE_OK)
+        return; /* a column is NOT NULL without a DEFAULT */
+    for (int i = 0; i < table->n_columns; i++) {
+        const column_sql *c = &table->columns[i];
+        const char *sql = c->default_sql ? c->default_sql : "NULL";
+        char *native, *ours;
+        if (i == table->rowid_column)
+            continue;
+        native = query("SELECT quote(\"%w\") FROM t", c->name);
+        sqlite3_free(
+            query(*c->type ? "CREATE TABLE one(x \"%w\")" : "CREATE TABLE one(x)", c->type));
+        sqlite3_free(query("INSERT INTO one SELECT %s", sql));
+        ours = query("SELECT quote(x) FROM one");
+        exec("DROP TABLE one");
+        assert_string_equal(native, ours);
+        sqlite3_free(native);
+        sqlite3_free(ours);
+    }
+}
+
+static void check_native(const char *body)
+{
+    char *sql = sqlite3_mprintf("CREATE TABLE t(%s)", body);
+    table_sql *table = parsed(body);
+    table_sql *again;
+    char *ours, *native;
+
+    exec(sql);
+    ours = describe(table);
+    native = describe_native();
+    if (strcmp(ours, native) != 0)
+        fail_msg("%s\n  ours:   %s\n  native: %s", body, ours, native);
+    check_declared(body);
+    check_defaults(table);
+    assert_string_equal(body, table->sql);
+    again = parsed(table->sql);
+    assert_string_equal(table->declare, again->declare);
+    exec("DROP TABLE t");
+    table_sql_free(again);
+    table_sql_free(table);
+    sqlite3_free(ours);
+    sqlite3_free(native);
+    sqlite3_free(sql);
+}
+
+static void t_types(void **state)
+{
+    static const char *const types[] = {
+        "",
+        "INT",
+        "INTEGER",
+        "integer",
+        "\"INTEGER\"",
+        "'INT'",
+        "TINYINT",
+        "BIGINT",
+        "UNSIGNED BIG INT",
+        "INT8",
+        "CHARACTER(20)",
+        "VARCHAR(255)",
+        "NATIVE CHARACTER(70)",
+        "NVARCHAR(100)",
+        "TEXT",
+        "text",
+        "CLOB",
+        "BLOB",
+        "blobby",
+        "REAL",
+        "DOUBLE",
+        "DOUBLE PRECISION",
+        "FLOAT",
+        "NUMERIC",
+        "DECIMAL(10,5)",
+        "DECIMAL ( 10 , 5 )",
+        "BOOLEAN",
+        "DATE",
+        "DATETIME",
+        "ANY",
+        "FLOATING POINT",
+        "STRING",
+        "CHARINT",
+        "XBLOBREAL",
+        "REALBLOB",
+        "BLOBTEXT",
+        "TEXTBLOB",
+        "REALTEXT",
+        "x(-1)",
+        "x(+1.5e3,-.5)",
+        "x(0x10)",
+        "my type",
+        "my \"int\"",
+        "\"my\"\"int\"",
+        "my [int](5)",
+        "`a``b`",
+        "[a b]",
+        "'a''b'",
+        "foo /* int */ bar",
+        "foo/**/bar",
+        "foo -- int\n bar",
+        "flo at",
+        "flo atint",
+        "KEY",
+        "desc",
+        "action int",
+        "\xC3\xA9",
+        "\xEF\xBB\xBFint",
+        "x$",
+        "_",
+        "reindex temp view",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char *body = sqlite3_mprintf("a %s, b", types[i]);
+        check_native(body);
+        sqlite3_free(body);
+        body = sqlite3_mprintf("a %s PRIMARY KEY", types[i]);
+        check_native(body);
+        sqlite3_free(body);
+        body = sqlite3_mprintf("a %s, b, PRIMARY KEY(a DESC)", types[i]);
+        check_native(body);
+        sqlite3_free(body);
+    }
+}
+
+static void t_native_tables(void **state)
+{
+    static const char *const bodies[] = {
+        "a",
+        "a,b,c",
+        "\"a b\" int, [c d] text, `e``f`, 'g''h', \"i\"\"j\"",
+        "\"index\" int, \"primary\", \"check\", [select], `from`",
+        "key, desc, asc, action, temp, view, like_, \"like\", glob, match, cast, row, rows, if",
+        "left, right, full, cross, natural, inner, outer, indexed, generated, always, strict int",
+        "current_timestamp, true, false, over, filter, window, without int, replace, rowid, oid",
+        "\xC3\xA9t\xC3\xA9 text, x$y int, _z, A1",
+        "a int primary key",
+        "a integer primary key",
+        "a integer primary key asc",
+        "a integer primary key desc",
+        "a INTEGER PRIMARY KEY NOT NULL",
+        "a integer(5) primary key",
+        "a \"INTEGER\" primary key",
+        "a integer, primary key(a)",
+        "a integer, primary key(a desc)",
+        "a integer, primary key(a collate nocase)",
+        "a integer, b integer, primary key(a, b)",
+        "a, unique(a collate nocase collate rtrim desc)",
+        "a integer, primary key(a, a)",
+        "a text, primary key('a')",
+        "a int, primary key(\"A\")",
+        "id integer primary key unique, b unique",
+        "id integer unique primary key, b unique",
+        "id integer, b unique, unique(id), primary key(id), unique(b, id)",
+        "id integer, b, primary key(id), unique(id collate nocase), unique(b)",
+        "id integer primary key, b, unique(id, b)",
+        "id integer collate nocase primary key, b",
+        "a unique",
+        "a unique not null unique primary key unique",
+        "a primary key unique",
+        "a unique collate nocase, b collate rtrim unique",
+        "a collate nocase unique collate rtrim, unique(a)",
+        "a collate 'NoCase' unique, unique(a collate binary), unique(a collate nocase)",
+        "a collate \"binary\"",
+        "a unique, primary key(a)",
+        "a unique, primary key(a desc)",
+        "a, unique(a desc), unique(a), unique(a, a)",
+        "a, b, unique(a,b), unique(b,a), unique(a,b), unique(a,b,a)",
+        "a, b, unique(a asc, b desc) primary key(b) unique(b)",
+        "a, b, constraint x unique(a) constraint y constraint z primary key(b), constraint w",
+        "a constraint x not null constraint y unique constraint z, b constraint \"\xC3\xA9\"",
+        "a null, b null not null, c not null null",
+        "a not null on conflict abort unique on conflict abort, b null on conflict abort",
+        "a, primary key(a) on conflict abort, unique(a) on conflict abort",
+        "a primary key asc on conflict abort, b",
+        "a default null, b int default null not null, c not null default 1 default 2",
+        "a not null default 1, b not null default -1.5e3, c not null default + 2",
+        "a not null default 'it''s', b not null default x'00ff', c not null default 0x10",
+        "a text not null default foo, b not null default \"bar\"\"s\", c not null default [true]",
+        "a not null default TRUE, b not null default false, c not null default \"true\"",
+        "a not null default (1 + /* ) */ 2), b not null default ('a' || ')' || \"lower\"('B')), c",
+        "a not null default (null is null), b default NULL not null default 7",
+        "a not null default -'12', b not null default key, c text not null default 1.0",
+        "id integer default 7, b, primary key(id)",
+        "id integer primary key default 7, b",
+        "/* x */ a /*c,(*/ int -- x , (\n , -- lead\n b /* tail */",
+        "a int,b text,c blob,d real,e numeric,primary key(a,b,c,d,e)",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        check_native(bodies[i]);
+}
+
+/* ---------------------------------------------------------------- refused */
+
+static void check_error(const char *body, const char *sentence)
+{
+    table_sql *table;
+    char *err;
+    char *want = sqlite3_mprintf("statedb: t: %s", sentence);
+
+    if (parse("t", body, &table, &err) != SQLITE_ERROR)
+        fail_msg("%s: accepted", body);
+    assert_null(table);
+    assert_string_equal(want, err);
+    sqlite3_free(want);
+    sqlite3_free(err);
+}
+
+/* What SQLite refuses is refused in its own words, to which others may be added. */
+static void t_native_errors(void **state)
+{
+    static const char *const bodies[] = {
+        "a,",
+        ",a",
+        "a,,b",
+        "a,A",
+        "\"a\", [A]",
+        "a in",
+        "a 1",
+        "1",
+        "check int",
+        "select",
+        "primary key(a)",
+        "a left",
+        "a indexed",
+        "a(10)",
+        "a int(",
+        "a int(b)",
+        "a int(1,2,3)",
+        "a int(1) foo",
+        "a int #1",
+        "a int ?",
+        "a;b",
+        "a b.c",
+        "a primary",
+        "a primary key primary key",
+        "a primary key, primary key(a)",
+        "a, primary key(a), primary key(a)",
+        "a integer primary key, primary key(a)",
+        "a unique(a)",
+        "a unique on",
+        "a unique on conflict",
+        "a unique on conflict foo",
+        "a not",
+        "a not 1",
+        "a default",
+        "a default left",
+        "a default -true",
+        "a default - foo",
+        "a default select",
+        "a not null default (?)",
+        "a not null default ($x)",
+        "a not null default ((select 1))",
+        "a not null default (1 in (values (1)))",
+        "a not null default (1))",
+        "a collate",
+        "a collate foo",
+        "a collate check",
+        "a constraint",
+        "a, primary key(x)",
+        "a, primary key()",
+        "a, primary key",
+        "a, primary (a)",
+        "a, unique",
+        "a, unique()",
+        "a, unique(a,)",
+        "a, unique(,a)",
+        "a, unique(a b)",
+        "a, unique(a asc desc)",
+        "a, unique(x)",
+        "a, unique('x')",
+        "a, unique(rowid)",
+        "a, unique(a+1)",
+        "a, unique(abs(a))",
+        "a, unique(1)",
+        "a, unique(a collate foo)",
+        "a, unique(a nulls FIRST)",
+        "a, unique(a desc nulls LAST)",
+        "a, unique(a), b",
+        "a, unique(a) b",
+        "a, constraint x, b",
+        "a, constraint",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        char *sql = sqlite3_mprintf("CREATE TABLE t(%s)", bodies[i]);
+        table_sql *table;
+        char *err;
+        if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK)
+            fail_msg("%s: SQLite accepts it", bodies[i]);
+        if (parse("t", bodies[i], &table, &err) != SQLITE_ERROR)
+            fail_msg("%s: accepted", bodies[i]);
+        if (strncmp(err, "statedb: t: ", 12) != 0 || !strstr(err, sqlite3_errmsg(db)))
+            fail_msg("%s\n  ours:   %s\n  native: %s", bodies[i], err, sqlite3_errmsg(db));
+        sqlite3_free(err);
+        sqlite3_free(sql);
+    }
+}
+
+/* What SQLite has and we have not, or what only we have. */
+static void t_own_errors(void **state)
+{
+    static const char foreign_key[] = "foreign keys are not supported: SQLite enforces none on a "
+                                      "virtual table; check in the application";
+    static const char generated[] = "generated columns are not supported: SQLite forbids them in a "
+                                    "virtual table; write a view";
+    static const char autoincrement[] =
+        "AUTOINCREMENT is not supported yet; INTEGER PRIMARY KEY alone gives max(rowid) + 1";
+    static const char no_columns[] = "there are no columns; write them as in CREATE TABLE, for "
+                                     "example USING statedb(id INTEGER PRIMARY KEY, name TEXT)";
+    static const char needs_not_null[] =
+        "column a: DEFAULT needs NOT NULL: SQLite does not tell a virtual table whether "
+        "NULL was given or nothing; add NOT NULL, or leave DEFAULT out";
+    static const char hidden[] = "column a: a type with HIDDEN in it would hide the column from "
+                                 "SELECT *";
+    static const struct {
+        const char *body;
+        const char *sentence;
+    } errors[] = {
+        {"", no_columns},
+        {" -- nothing", no_columns},
+        {"storage=memory", no_columns},
+        {"a 'x", "unrecognized token: \"'x\""}, /* such texts SQLite does not let through */
+        {"a [int", "unrecognized token: \"[int\""},
+        {"a \"b, c", "unrecognized token: \"\"b, c\""},
+        {"a not null default ('1)", "unrecognized token: \"'1)\""},
+        {"a not null default (1", "near \")\": syntax error"},
+        {"a, unique(a", "near \")\": syntax error"},
+        {"a int(1", "near \")\": syntax error"},
+        {"a default 1", needs_not_null},
+        {"a integer default (1), primary key(a, a)", needs_not_null},
+        {"a TEXT HIDDEN", hidden},
+        {"a \"hidden\"", hidden},
+        {"a \"big\" int", "column a: a type in quotes stands alone and is not empty"},
+        {"a \"\"", "column a: a type in quotes stands alone and is not empty"},
+        {"a 'big'(5)", "column a: a type in quotes stands alone and is not empty"},
+        {"a check (a > 0)", "CHECK is not supported yet; check in the application"},
+        {"a, check (a > 0)", "CHECK is not supported yet; check in the application"},
+        {"a, constraint x check (a > 0)", "CHECK is not supported yet; check in the application"},
+        {"a references b", foreign_key},
+        {"a, foreign key(a) references b(a)", foreign_key},
+        {"a deferrable", foreign_key},
+        {"a int generated always as (1)", generated},
+        {"a as (1) stored", generated},
+        {"a not null generated always as (1)", generated},
+        {"a integer primary key autoincrement", autoincrement},
+        {"a integer, primary key(a autoincrement)", autoincrement},
+        {"a unique on conflict replace",
+         "ON CONFLICT replace is not supported yet; write INSERT OR replace"},
+        {"a not null on conflict IGNORE",
+         "ON CONFLICT IGNORE is not supported yet; write INSERT OR IGNORE"},
+        {"a, primary key(a) on conflict fail",
+         "ON CONFLICT fail is not supported yet; write INSERT OR fail"},
+        {"a collate german",
+         "no such collation sequence: german (there are BINARY, NOCASE and RTRIM)"},
+        {"LIKE host", "LIKE is not supported yet; a column of that name needs quotes"},
+        {"a, WITHOUT ROWID", "WITHOUT is not supported yet; a column of that name needs quotes"},
+        {"a, strict", "strict is not supported yet; a column of that name needs quotes"},
+        {"a, store = 'fleet'", "store= is not supported yet"},
+        {"a, storage=disk", "unknown storage: disk (there is storage=memory)"},
+        {"a, colour=red", "unknown option: colour (there is storage=memory)"},
+        {"a, storage=", "near \")\": syntax error"},
+        {"a, storage=(1)", "near \"(\": syntax error"},
+        {"a, storage=memory memory", "near \"memory\": syntax error"},
+        {"a, storage memory=x", "near \"=\": syntax error"},
+        {"\"\" int", "a name must not be empty"},
+        {"a, INDEX '' (a)", "a name must not be empty"},
+        {"_revision", "column name _revision is reserved for a hidden column"},
+        {"[_COMMAND]", "column name _COMMAND is reserved for a hidden column"},
+        {"a, b, unique(c)", "no such column: c (columns are a, b)"},
+        {"index x(a)",
+         "near \"index\": syntax error; columns come first, then constraints and indexes"},
+        {"a, unique(a), \"b\" int",
+         "near \"\"b\"\": syntax error; columns come first, then constraints and indexes"},
+        {"id, name, ip, INDEX by_ip(ipp)",
+         "index by_ip: no such column: ipp (columns are id, name, ip)"},
+        {"a, index x(a + 1)", "index x: expressions in an index are not supported yet"},
+        {"a, index x(lower(a))", "index x: expressions in an index are not supported yet"},
+        {"a, index x(a) where a > 0", "index x: WHERE (a partial index) is not supported yet"},
+        {"a, index x", "index x: near \")\": syntax error"},
+        {"a, index (a)", "near \"(\": syntax error"},
+        {"a, index x()", "index x: near \")\": syntax error"},
+        {"a, index x(a) using lpm", "index x: USING lpm is not supported yet"},
+        {"a, index x(a) using multi", "index x: USING multi is not supported yet"},
+        {"a, index x(a) using btree", "index x: unknown index type: btree (there is radix)"},
+        {"a, index x(a) using", "index x: near \")\": syntax error"},
+        {"a, index x(a) using radix b", "near \"b\": syntax error"},
+        {"a, index x(a) unique on conflict fail", "near \"on\": syntax error"},
+        {"a, index x(a), unique index \"X\"(a)", "index X already exists"},
+        {"a, index sqlite_x(a)", "object name reserved for internal use: sqlite_x"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        check_error(errors[i].body, errors[i].sentence);
+}
+
+/* ---------------------------------------------------------------- indexes and options */
+
+static void t_indexes(void **state)
+{
+    static const struct {
+        const char *body;
+        const char *description;
+    } tables[] = {
+        {"a, index x(a)", "a() BINARY; x c: a BINARY; "},
+        {"a, INDEX \"x y\" ('a' COLLATE rtrim DESC) USING radix",
+         "a() BINARY; x y c: a RTRIM DESC; "},
+        {"a text collate nocase, unique index x (a, A desc, [a] collate binary asc)",
+         "a(TEXT) NOCASE; x u: a NOCASE a NOCASE DESC a BINARY; "},
+        {"a, index x(a) unique(a), index key(a) index desc(a) primary key(a), index b(a)",
+         "a() BINARY; sqlite_autoindex_t_1 pk: a BINARY; x c: a BINARY; key c: a BINARY; desc c: a "
+         "BINARY; b c: a BINARY; "},
+        {"id integer primary key unique, b unique, index c(id)",
+         "id(INT) BINARY ROWID; b() BINARY; sqlite_autoindex_t_2 u: b BINARY; c c: id BINARY; "},
+        {"storage='memory', a, STORAGE = \"Memory\", b, unique(b), [storage]=memory",
+         "a() BINARY; b() BINARY; sqlite_autoindex_t_1 u: b BINARY; "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        table_sql *table = parsed(tables[i].body);
+        char *text = describe(table);
+        assert_string_equal(tables[i].description, text);
+        assert_true(table->storage_memory == (strstr(tables[i].body, "memory") != NULL));
+        sqlite3_free(text);
+        table_sql_free(table);
+    }
+}
+
+static void check_declare(const char *name, const char *body, const char *declare)
+{
+    table_sql *table;
+    char *err;
+
+    assert_int_equal(SQLITE_OK, parse(name, body, &table, &err));
+    assert_string_equal(declare, table->declare);
+    assert_string_equal(name, table->name);
+    assert_int_equal(2, table->n_hidden);
+    table_sql_free(table);
+}
+
+static void t_declare(void **state)
+{
+    (void)state;
+    check_declare("host",
+                  "id INTEGER PRIMARY KEY COLLATE NOCASE, name text collate NOCASE not null",
+                  "CREATE TABLE x(\"id\" \"INTEGER\" NOT NULL, \"name\" \"text\" COLLATE NOCASE "
+                  "NOT NULL, \"host\" HIDDEN, \"_revision\" INTEGER HIDDEN)");
+    check_declare("a\"b", "\"x\"\"y\" 'a\"b'",
+                  "CREATE TABLE x(\"x\"\"y\" \"a\"\"b\", \"a\"\"b\" HIDDEN, \"_revision\" INTEGER "
+                  "HIDDEN)");
+    check_declare("host", "HOST",
+                  "CREATE TABLE x(\"HOST\", \"_command\" HIDDEN, \"_revision\" "
+                  "INTEGER HIDDEN)");
+    check_declare("_Revision", "a",
+                  "CREATE TABLE x(\"a\", \"_command\" HIDDEN, \"_revision\" "
+                  "INTEGER HIDDEN)");
+}
+
+/* SQLite cuts the arguments; joined, they are the definition. */
+static void t_arguments(void **state)
+{
+    const char *argv[] = {"statedb", "temp", "t", "a int", "b text(1,2)", "primary key(a, b)"};
+    table_sql *table;
+    char *err = NULL;
+
+    (void)state;
+    assert_int_equal(SQLITE_OK, table_sql_parse(6, argv, &table, &err));
+    assert_string_equal("a int, b text(1,2), primary key(a, b)", table->sql);
+    assert_int_equal(2, table->n_columns);
+    assert_int_equal(1, table->n_indexes);
+    table_sql_free(table);
+    assert_int_equal(SQLITE_ERROR, table_sql_parse(3, argv, &table, &err));
+    sqlite3_free(err);
+    table_sql_free(NULL);
+}
+
+/* ---------------------------------------------------------------- limits */
+
+/* "a0, a1, ... UNIQUE(a0, a1), ..." with so many of each; 0 constraints: none. */
+static char *body_of(int columns, const char *between, const char *format, int n)
+{
+    sqlite3_str *s = sqlite3_str_new(NULL);
+
+    for (int i = 0; i < columns; i++)
+        sqlite3_str_appendf(s, "%sa%d", i ? ", " : "", i);
+    for (int i = 0; i < n; i++) {
+        sqlite3_str_appendall(s, i ? between : ", ");
+        sqlite3_str_appendf(s, format, i, i);
+    }
+    return sqlite3_str_finish(s);
+}
+
+static void check_limit(char *body, const char *sentence)
+{
+    if (sentence)
+        check_error(body, sentence);
+    else
+        table_sql_free(parsed(body));
+    sqlite3_free(body);
+}
+
+static void t_limits(void **state)
+{
+    static const char indexes[] =
+        "too many indexes: at most 63, those of UNIQUE and PRIMARY KEY included";
+    char *text = malloc(1 << 20);
+    table_sql *table;
+    char *err;
+
+    (void)state;
+    check_limit(body_of(1998, "", "", 0), NULL);
+    check_limit(body_of(1999, "", "", 0), "too many columns on t (at most 1998)");
+    check_limit(body_of(63, ", ", "UNIQUE(a%d)", 63), NULL);
+    check_limit(body_of(64, " ", "UNIQUE(a%d)", 64), indexes);
+    check_limit(body_of(64, ", ", "INDEX i%d (a%d)", 64), indexes);
+    check_limit(body_of(1, ",", "INDEX i(a0%.0d", 0), NULL);
+    text[0] = 0;
+    strcat(text, "a, UNIQUE(a");
+    for (char *z = text + strlen(text); z < text + 2 * 1999 + 11; z += 2)
+        strcpy(z, ",a");
+    strcat(text, ")");
+    table_sql_free(parsed(text));
+    strcpy(text + strlen(text) - 1, ",a)");
+    check_error(text, "too many columns in index (at most 2000)");
+
+    memset(text, 'n', 1 << 20); /* long names: of a column, of an index, of the table */
+    text[(1 << 20) - 1] = 0;
+    table = parsed(text);
+    assert_string_equal(text, table->columns[0].name);
+    table_sql_free(table);
+    strcpy(text, "a, INDEX ");
+    text[9] = 'n';
+    strcpy(text + 9 + SDB_MAX_NAME, "(a)");
+    table_sql_free(parsed(text));
+    text[9 + SDB_MAX_NAME] = 'n';
+    strcpy(text + 10 + SDB_MAX_NAME, "(a)");
+    check_error(text, "the name of a table or index is longer than 4096 bytes");
+    memset(text, 'n', SDB_MAX_NAME + 1);
+    text[SDB_MAX_NAME + 1] = 0;
+    assert_int_equal(SQLITE_ERROR, parse(text, "a", &table, &err));
+    assert_non_null(strstr(err, ": the name of a table or index is longer than 4096 bytes"));
+    sqlite3_free(err);
+    text[SDB_MAX_NAME] = 0;
+    assert_int_equal(SQLITE_OK, parse(text, "a", &table, &err));
+    table_sql_free(table);
+    assert_int_equal(SQLITE_ERROR, parse(text, "a unique", &table, &err));
+    sqlite3_free(err);
+    free(text);
+}
+
+/* Each allocation fails once: SQLITE_NOMEM, and nothing stays. */
+static void t_no_memory(void **state)
+{
+    static const char *const bodies[] = {
+        "id INTEGER PRIMARY KEY UNIQUE, name TEXT NOT NULL COLLATE NOCASE UNIQUE COLLATE RTRIM, ip "
+        "\"TEXT\" CONSTRAINT x NOT NULL DEFAULT foo, d DEFAULT (1+1) NOT NULL DEFAULT -1, "
+        "e UNIQUE, UNIQUE(name, ip) UNIQUE(e), INDEX by_ip(ip, d COLLATE RTRIM DESC) USING radix, "
+        "storage=memory, UNIQUE INDEX \"by d\"(d)",
+        "a, a",
+        "a default 1",
+        "a, UNIQUE(b)",
+        "a, INDEX x(b)",
+        "a, INDEX x(a), INDEX x(a)",
+        "a collate foo",
+        "a, storage=disk",
+        "a, unique(a), b",
+        "a 'x",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        int wanted = i ? SQLITE_ERROR : SQLITE_OK;
+        int rc = SQLITE_NOMEM;
+        for (int n = 0; rc == SQLITE_NOMEM; n++) {
+            int live = memory_live;
+            table_sql *table;
+            char *err;
+            memory_left = n;
+            rc = parse("t", bodies[i], &table, &err);
+            bool has_failed = memory_left < 0;
+            memory_left = -1;
+            assert_int_equal(rc, has_failed ? SQLITE_NOMEM : wanted);
+            assert_true((err != NULL) == (rc == SQLITE_ERROR));
+            table_sql_free(table);
+            sqlite3_free(err);
+            assert_int_equal(live, memory_live);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(t_types),         cmocka_unit_test(t_native_tables),
+        cmocka_unit_test(t_native_errors), cmocka_unit_test(t_own_errors),
+        cmocka_unit_test(t_indexes),       cmocka_unit_test(t_declare),
+        cmocka_unit_test(t_arguments),     cmocka_unit_test(t_limits),
+        cmocka_unit_test(t_no_memory),
+    };
+    sqlite3_mem_methods failing;
+    int failed;
+
+    sqlite3_config(SQLITE_CONFIG_GETMALLOC, &system_memory);
+    failing = system_memory;
+    failing.xMalloc = memory_malloc;
+    failing.xFree = memory_free;
+    failing.xRealloc = memory_realloc;
+    sqlite3_config(SQLITE_CONFIG_MALLOC, &failing);
+    sqlite3_open(":memory:", &db);
+    sqlite3_create_module(db, "probe", &probe, NULL);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    sqlite3_close(db);
+    return failed;
+}

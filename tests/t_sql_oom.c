@@ -1,0 +1,375 @@
+/* t_sql_oom.c - every statement of a script with every one of its allocations failing.
+**
+** One counter (core/mem.h) goes over SQLite's own allocations, the extension's and the arena's. Each
+** statement is run with its first allocation failing, then its second, and so on until it takes no
+** fault; once with that one failing alone, and once with all after it failing too. A statement that
+** reports no memory must have done nothing; it must report that or what it reports anyway. After each
+** attempt the tables are in order and hold what ordinary tables hold that ran the same statements.
+** When all is closed nothing is left. */
+#include "../core/mem.h"
+#include "../ext/statedb_static.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* `native` is the statement for ordinary tables where it is another one. */
+typedef struct step {
+    const char *sql;
+    const char *native;
+} step;
+
+#define FILL "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 40) "
+
+/* clang-format off */
+static const step script[] = {
+    {"CREATE VIRTUAL TABLE t USING statedb(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE UNIQUE,"
+     " b INT NOT NULL DEFAULT 7, c, INDEX ib(b DESC, a), UNIQUE INDEX ic(c, b))",
+     "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE UNIQUE,"
+     " b INT NOT NULL DEFAULT 7, c); CREATE INDEX ib ON t(b DESC, a); CREATE UNIQUE INDEX ic ON t(c, b)"},
+    {"CREATE VIRTUAL TABLE temp.u USING statedb(x, y REAL, PRIMARY KEY (x, y))",
+     "CREATE TABLE temp.u(x, y REAL, PRIMARY KEY (x, y))"},
+    {"INSERT INTO t VALUES(1, 'one', 1, 'first')", NULL},
+    {FILL "INSERT INTO t SELECT x + 1, 'key ' || x, x % 5, hex(zeroblob(x)) FROM n", NULL},
+    {"INSERT INTO t(a, c) VALUES('default', x'0102')", NULL},
+    {"INSERT INTO u SELECT a, b FROM t WHERE b > 2", NULL},
+    {"INSERT INTO t VALUES(100, 'a', 1, 1), (101, 'b', 2, 2), (102, 'KEY 7', 3, 3)", NULL},
+    {"INSERT OR IGNORE INTO t VALUES(100, 'a', 1, 1), (2, 'b', 2, 2), (102, 'KEY 7', 3, 3)", NULL},
+    {"INSERT OR FAIL INTO t VALUES(103, 'c', 1, 3), (2, 'd', 2, 2), (104, 'e', 3, 3)", NULL},
+    {"REPLACE INTO t VALUES(3, 'KEY 9', 1, 1)", NULL},
+    {"REPLACE INTO t SELECT id, 'r' || a, b, id % 7 FROM t WHERE id BETWEEN 5 AND 9", NULL},
+    {"UPDATE t SET b = b + 1 WHERE b = 2", NULL},
+    {"UPDATE t SET id = id + 1000, a = a || '!' WHERE id < 20", NULL},
+    {"UPDATE t SET a = 'same'", NULL},
+    {"UPDATE OR REPLACE t SET a = 'key 30' WHERE id = 25", NULL},
+    {"SELECT * FROM t ORDER BY a", NULL},
+    {"SELECT b, a, c FROM t ORDER BY b DESC, a DESC", NULL},
+    {"SELECT id, max(c) FROM t WHERE b IN (1, 3) GROUP BY b", NULL},
+    {"SELECT t.id, u.y, v.id FROM t JOIN u ON u.x = t.a JOIN t AS v ON v.b = u.y ORDER BY 1, 2, 3", NULL},
+    {"DELETE FROM t WHERE b = 4", NULL},
+    {"BEGIN", NULL},
+    {"INSERT INTO u VALUES(1, 1), (2, 2)", NULL},
+    {"SAVEPOINT one", NULL},
+    {"UPDATE t SET c = NULL WHERE id > 20", NULL},
+    {"DELETE FROM u WHERE x > 'key 2'", NULL},
+    {"SAVEPOINT two", NULL},
+    {"INSERT INTO t(a, c) SELECT x || 'new', y FROM u", NULL},
+    {"INSERT INTO t(a, c) SELECT x || 'more', 5 FROM u", NULL},
+    {"ROLLBACK TO two", NULL},
+    {"DELETE FROM t WHERE id = 26", NULL},
+    {"RELEASE two", NULL},
+    {"SELECT count(*), sum(id), max(a) FROM t", NULL},
+    {"ROLLBACK TO one", NULL},
+    {"CREATE VIRTUAL TABLE w USING statedb(k UNIQUE)", "CREATE TABLE w(k UNIQUE)"},
+    {"INSERT INTO w SELECT id FROM t", NULL},
+    {"ALTER TABLE w RENAME TO z", NULL},
+    {"COMMIT", NULL},
+    {"SELECT k FROM z ORDER BY k DESC", NULL},
+    {"BEGIN", NULL},
+    {"DROP TABLE z", NULL},
+    {"DELETE FROM t", NULL},
+    {"CREATE VIRTUAL TABLE z USING statedb(k2)", "CREATE TABLE z(k2)"},
+    {"INSERT INTO z VALUES('gone')", NULL},
+    {"ROLLBACK", NULL},
+    {"SELECT count(*) FROM z, t", NULL},
+    {"INSERT INTO z VALUES(-1), (-2)", NULL},
+    {"DROP TABLE u", NULL},
+    {"DROP TABLE t", NULL},
+};
+/* clang-format on */
+
+enum { N_STEPS = sizeof script / sizeof *script, LIMIT = 20000 };
+
+static const char *const names[] = {"t", "u", "w", "z"};
+
+/* ---------------------------------------------------------------- SQLite's memory */
+
+static sqlite3_mem_methods system_memory;
+
+static void *faulty_malloc(int n)
+{
+    return sdb_mem_fault() ? NULL : system_memory.xMalloc(n);
+}
+
+static void *faulty_realloc(void *p, int n)
+{
+    return sdb_mem_fault() ? NULL : system_memory.xRealloc(p, n);
+}
+
+static int memory_setup(void **state)
+{
+    sqlite3_mem_methods faulty;
+
+    (void)state;
+    if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &system_memory))
+        return -1;
+    faulty = system_memory;
+    faulty.xMalloc = faulty_malloc;
+    faulty.xRealloc = faulty_realloc;
+    if (sqlite3_config(SQLITE_CONFIG_MALLOC, &faulty) ||
+        sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0))
+        return -1;
+    return sqlite3_initialize();
+}
+
+/* ---------------------------------------------------------------- two databases */
+
+typedef struct pair {
+    sqlite3 *ours;
+    sqlite3 *native;
+} pair;
+
+/* What a statement returns, as one text. */
+typedef struct output {
+    char *text;
+    size_t n;
+    size_t room;
+} output;
+
+static void output_add(output *out, const char *text)
+{
+    size_t n = strlen(text);
+
+    if (out->n + n + 2 > out->room) {
+        out->room = 2 * (out->n + n + 2);
+        out->text = realloc(out->text, out->room);
+        assert_non_null(out->text);
+    }
+    memcpy(out->text + out->n, text, n);
+    out->n += n;
+    out->text[out->n++] = '|';
+    out->text[out->n] = 0;
+}
+
+static int output_row(void *p, int n, char **values, char **names)
+{
+    (void)names;
+    for (int i = 0; i < n; i++)
+        output_add(p, values[i] ? values[i] : "NULL");
+    return 0;
+}
+
+static int run(sqlite3 *db, const char *sql, output *out)
+{
+    int rc;
+
+    out->n = 0;
+    rc = sqlite3_exec(db, sql, output_row, out, NULL);
+    if (rc)
+        rc = sqlite3_extended_errcode(db);
+    output_add(out, "");
+    return rc;
+}
+
+static void run_ok(sqlite3 *db, const char *sql)
+{
+    output out = {0};
+    int rc = run(db, sql, &out);
+
+    if (rc)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    free(out.text);
+}
+
+static bool is_nomem(int rc)
+{
+    return rc == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM;
+}
+
+static void pair_open(pair *p)
+{
+    char *err = NULL;
+
+    assert_int_equal(sqlite3_open(":memory:", &p->native), SQLITE_OK);
+    assert_int_equal(sqlite3_open(":memory:", &p->ours), SQLITE_OK);
+    assert_int_equal(sqlite3_statedb_static_init(p->ours, &err, NULL), SQLITE_OK);
+}
+
+/* Nothing may be left, and closing itself must not need memory. */
+static void pair_close(pair *p, int at)
+{
+    sdb_mem_inject(1, true);
+    int rc = sqlite3_close(p->ours);
+    sdb_mem_inject(0, false);
+    assert_int_equal(rc, SQLITE_OK);
+    assert_int_equal(sqlite3_close(p->native), SQLITE_OK);
+    if (sdb_mem_blocks() || sqlite3_memory_used())
+        fail_msg("after step %d: %lld blocks, %lld bytes of SQLite's left", at,
+                 (long long)sdb_mem_blocks(), (long long)sqlite3_memory_used());
+}
+
+/* One statement without faults on both, with the same result. */
+static void pair_step(pair *p, const step *s)
+{
+    output ours = {0};
+    output native = {0};
+    int rc = run(p->ours, s->sql, &ours);
+    int expected = run(p->native, s->native ? s->native : s->sql, &native);
+
+    if (rc != expected || strcmp(ours.text, native.text) != 0)
+        fail_msg("%s: %d %s instead of %d %s (%s)", s->sql, rc, ours.text, expected, native.text,
+                 sqlite3_errmsg(p->ours));
+    free(ours.text);
+    free(native.text);
+}
+
+static void pair_prepare(pair *p, int n_steps)
+{
+    pair_open(p);
+    for (int i = 0; i < n_steps; i++)
+        pair_step(p, &script[i]);
+}
+
+/* The same tables with the same rows, by rowid and in order of all columns; and ours sound. */
+static void pair_compare(pair *p, const char *what, int64_t nth)
+{
+    output ours = {0};
+    output native = {0};
+    char sql[200];
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(sql, sizeof sql, "SELECT rowid, * FROM %s ORDER BY 1", names[i]);
+        int rc = run(p->ours, sql, &ours);
+        int expected = run(p->native, sql, &native);
+
+        if (rc != expected || strcmp(ours.text, native.text) != 0)
+            fail_msg("%s, allocation %lld: table %s: %d %s instead of %d %s (%s)", what, (long long)nth,
+                     names[i], rc, ours.text, expected, native.text, sqlite3_errmsg(p->ours));
+        if (rc)
+            continue;
+        snprintf(sql, sizeof sql, "INSERT INTO %s(%s) VALUES('integrity-check')", names[i],
+                 names[i]);
+        run_ok(p->ours, sql);
+    }
+    free(ours.text);
+    free(native.text);
+}
+
+/* ---------------------------------------------------------------- the sweep */
+
+/* Run a step with a fault. False: it took none, or none that mattered, and has been done. */
+static bool step_try(pair *p, const step *s, int64_t nth, bool is_persistent, bool *took_fault)
+{
+    output ours = {0};
+    output native = {0};
+    bool was_autocommit = sqlite3_get_autocommit(p->ours);
+    int expected;
+    bool is_failed;
+
+    sdb_mem_inject(nth, is_persistent);
+    int rc = run(p->ours, s->sql, &ours);
+    *took_fault = sdb_mem_inject(0, false) > 0;
+    is_failed = is_nomem(rc);
+    if (is_failed) {
+        assert_true(*took_fault);
+        if (!was_autocommit && sqlite3_get_autocommit(p->ours))
+            run_ok(p->native, "ROLLBACK");
+    } else {
+        expected = run(p->native, s->native ? s->native : s->sql, &native);
+        if (rc != expected || strcmp(ours.text, native.text) != 0)
+            fail_msg("%s, allocation %lld: %d %s instead of %d %s (%s)", s->sql, (long long)nth, rc,
+                     ours.text, expected, native.text, sqlite3_errmsg(p->ours));
+    }
+    assert_int_equal(sqlite3_get_autocommit(p->ours), sqlite3_get_autocommit(p->native));
+    pair_compare(p, s->sql, nth);
+    free(ours.text);
+    free(native.text);
+    return is_failed;
+}
+
+/* Every allocation of step i. The databases go on from one attempt to the next while the step does
+** nothing; where SQLite has rolled the transaction back, or the step was done, they are built anew. */
+static int64_t step_sweep(int i, bool is_persistent)
+{
+    pair p;
+    bool took_fault = true;
+    int64_t n = 0;
+
+    pair_prepare(&p, i);
+    while (took_fault) {
+        bool was_autocommit = sqlite3_get_autocommit(p.ours);
+        bool is_failed;
+
+        if (++n > LIMIT)
+            fail_msg("%s: no end of faults", script[i].sql);
+        is_failed = step_try(&p, &script[i], n, is_persistent, &took_fault);
+        if (took_fault && (!is_failed || sqlite3_get_autocommit(p.ours) != was_autocommit)) {
+            pair_close(&p, i);
+            pair_prepare(&p, i);
+        }
+    }
+    for (int k = i + 1; k < N_STEPS; k++)
+        pair_step(&p, &script[k]);
+    pair_close(&p, i);
+    return n - 1;
+}
+
+static void sweep(bool is_persistent)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < N_STEPS; i++)
+        n += step_sweep(i, is_persistent);
+    print_message("%lld faults\n", (long long)n);
+}
+
+static void test_single_faults(void **state)
+{
+    (void)state;
+    sweep(false);
+}
+
+static void test_persistent_faults(void **state)
+{
+    (void)state;
+    sweep(true);
+}
+
+/* Opening and loading: a connection that could not load can be closed, or load again. */
+static void open_sweep(bool is_persistent)
+{
+    bool took_fault = true;
+
+    for (int64_t n = 1; took_fault; n++) {
+        pair p;
+        char *err = NULL;
+        int rc;
+
+        assert_int_equal(sqlite3_open(":memory:", &p.ours), SQLITE_OK);
+        assert_int_equal(sqlite3_open(":memory:", &p.native), SQLITE_OK);
+        sdb_mem_inject(n, is_persistent);
+        rc = sqlite3_statedb_static_init(p.ours, &err, NULL);
+        took_fault = sdb_mem_inject(0, false) > 0;
+        assert_true(rc == SQLITE_OK || (took_fault && is_nomem(rc)));
+        assert_null(err);
+        if (rc && n % 2)
+            assert_int_equal(sqlite3_statedb_static_init(p.ours, &err, NULL), SQLITE_OK);
+        if (!rc || n % 2) {
+            pair_step(&p, &script[0]);
+            pair_step(&p, &script[2]);
+            pair_compare(&p, "open", n);
+        }
+        pair_close(&p, -1);
+    }
+}
+
+static void test_open(void **state)
+{
+    (void)state;
+    open_sweep(false);
+    open_sweep(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_single_faults),
+        cmocka_unit_test(test_persistent_faults),
+    };
+    return cmocka_run_group_tests_name("sql_oom", tests, memory_setup, NULL);
+}
