@@ -132,14 +132,6 @@ uint8_t sdb_node_byte(const sdb_node *n, int pos)
     return (uint8_t)byte;
 }
 
-sdb_link *sdb_node_slot(sdb_node *n, uint8_t byte)
-{
-    bool hit;
-    int pos = sdb_node_lower_bound(n, byte, &hit);
-    assert(hit);
-    return is_small(n) ? &small_of(n).child[pos] : &((sdb_nbits *)n)->child[pos];
-}
-
 /* ---------------------------------------------------------------- changes */
 
 void sdb_node_init(sdb_node *n, sdb_kind kind, uint64_t stamp, const uint8_t *prefix, unsigned len)

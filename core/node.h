@@ -151,36 +151,44 @@ static inline unsigned sdb_nbits_rank(const sdb_nbits *n, uint8_t byte)
                                                        (((uint64_t)1 << (byte & 63)) - 1));
 }
 
-/* The child under `byte`, or 0. The tree's hottest lines. */
-static inline sdb_link sdb_node_find(const sdb_node *n, uint8_t byte)
+/* Where the child under `byte` is linked, or NULL; an empty slot (link 0) also means none. The
+** tree's hottest lines. */
+static inline sdb_link *sdb_node_slot(sdb_node *n, uint8_t byte)
 {
     switch (sdb_node_kind(n)) {
     case SDB_N3: {
-        const sdb_n3 *p = (const sdb_n3 *)n;
+        sdb_n3 *p = (sdb_n3 *)n;
         if (p->key[0] == byte)
-            return p->child[0];
+            return &p->child[0];
         if (p->key[1] == byte)
-            return p->child[1];
-        return p->key[2] == byte ? p->child[2] : 0;
+            return &p->child[1];
+        return p->key[2] == byte ? &p->child[2] : NULL;
     }
     case SDB_N8: {
-        const sdb_n8 *p = (const sdb_n8 *)n;
+        sdb_n8 *p = (sdb_n8 *)n;
         unsigned i = sdb_match8(p->key, byte);
-        return i < 8 ? p->child[i] : 0;
+        return i < 8 ? &p->child[i] : NULL;
     }
     case SDB_N16: {
-        const sdb_n16 *p = (const sdb_n16 *)n;
+        sdb_n16 *p = (sdb_n16 *)n;
         unsigned bits = sdb_match16(p->key, byte);
-        return bits ? p->child[__builtin_ctz(bits)] : 0;
+        return bits ? &p->child[__builtin_ctz(bits)] : NULL;
     }
     case SDB_N64:
     case SDB_N128: {
-        const sdb_nbits *p = (const sdb_nbits *)n;
-        return p->bitmap[byte >> 6] >> (byte & 63) & 1 ? p->child[sdb_nbits_rank(p, byte)] : 0;
+        sdb_nbits *p = (sdb_nbits *)n;
+        return p->bitmap[byte >> 6] >> (byte & 63) & 1 ? &p->child[sdb_nbits_rank(p, byte)] : NULL;
     }
     default:
-        return ((const sdb_nbits *)n)->child[byte];
+        return &((sdb_nbits *)n)->child[byte];
     }
+}
+
+/* The child under `byte`, or 0. */
+static inline sdb_link sdb_node_find(const sdb_node *n, uint8_t byte)
+{
+    const sdb_link *slot = sdb_node_slot((sdb_node *)(uintptr_t)n, byte);
+    return slot ? *slot : 0;
 }
 
 /* A position in a node: the place of a child (N256: its byte); SDB_POS_LEAF, the node's own leaf,
@@ -196,9 +204,6 @@ sdb_link sdb_node_child(const sdb_node *n, int pos);
 uint8_t sdb_node_byte(const sdb_node *n, int pos); /* of a child's position; slow in N64, N128 */
 
 /* The changes below are for nodes that nobody else can see yet. */
-
-/* The slot of the child under `byte`, which is there. */
-sdb_link *sdb_node_slot(sdb_node *n, uint8_t byte);
 
 /* Make an empty-but-for-its-prefix node of a kind at memory of its size: no children yet, though
 ** its count of them reads 1; add must follow. */

@@ -212,18 +212,35 @@ static void split_prefix(sdb_edit *e, sdb_link *link, const uint8_t *key, size_t
     *link = top;
 }
 
-/* Count one leaf more or less in every node on the path of a key, down to depth `end`. All of them
-** are own. */
-static void path_count(const sdb_edit *e, sdb_link root, const uint8_t *key, size_t end, int by)
+/* The own nodes on the way down to a change, to be counted once it is known that the key is new. A
+** path longer than this is walked again instead. */
+typedef struct path {
+    sdb_node *node[32];
+    size_t n;
+} path;
+
+static void path_push(path *p, sdb_node *n)
 {
+    if (p->n < sizeof p->node / sizeof *p->node)
+        p->node[p->n] = n;
+    p->n++;
+}
+
+static void path_count(const path *p, const sdb_edit *e, sdb_link root, const uint8_t *key)
+{
+    if (p->n <= sizeof p->node / sizeof *p->node) {
+        for (size_t i = 0; i < p->n; i++)
+            p->node[i]->count++;
+        return;
+    }
     sdb_link link = root;
-    for (size_t at = 0;;) {
+    size_t at = 0;
+    for (size_t i = 0; i < p->n; i++) {
         sdb_node *n = sdb_at(e->arena->base, link);
+        n->count++;
         at += sdb_node_prefix_len(n);
-        n->count += (uint32_t)by;
-        if (at >= end)
-            return;
-        link = sdb_node_find(n, key[at++]);
+        if (i + 1 < p->n)
+            link = sdb_node_find(n, key[at++]);
     }
 }
 
@@ -231,32 +248,39 @@ sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, co
                        size_t len, sdb_link leaf)
 {
     sdb_link *link = root;
-    sdb_node *n = NULL; /* the deepest own node, whose child or leaf changes */
-    size_t at = 0, node_at = 0;
+    path trail = {.n = 0};
+    size_t at = 0;
     while (*link && !is_leaf(*link)) {
         const sdb_node *here = sdb_at(e->arena->base, *link);
-        unsigned prefix = sdb_node_prefix_len(here), match = prefix_match(here, key, len, at);
-        if (match < prefix) {
-            split_prefix(e, link, key, len, at, match, leaf);
-            goto added;
+        unsigned prefix = sdb_node_prefix_len(here);
+        if (prefix) {
+            unsigned match = prefix_match(here, key, len, at);
+            if (match < prefix) {
+                split_prefix(e, link, key, len, at, match, leaf);
+                goto added;
+            }
+            at += prefix;
         }
-        at += prefix;
-        node_at = at;
-        n = node_own(e, link);
+        sdb_node *n = node_own(e, link);
         if (at == len) {
             sdb_link old = n->leaf;
             n->leaf = leaf;
             if (old)
                 return old;
+            path_push(&trail, n);
             goto added;
         }
-        if (!sdb_node_find(n, key[at])) {
+        sdb_link *slot = sdb_node_slot(n, key[at]);
+        if (!slot || !*slot) {
             if (sdb_node_children(n) == sdb_node_room[sdb_node_kind(n)])
                 n = node_convert(e, link, sdb_node_kind(n) + 1);
             sdb_node_add(n, key[at], leaf, false);
+            path_push(&trail, n);
             goto added;
         }
-        link = sdb_node_slot(n, key[at++]);
+        path_push(&trail, n);
+        link = slot;
+        at++;
     }
     if (*link) {
         int byte;
@@ -271,8 +295,7 @@ sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, co
         *link = leaf;
     }
 added:
-    if (n)
-        path_count(e, *root, key, node_at, 1);
+    path_count(&trail, e, *root, key);
     return 0;
 }
 

@@ -90,9 +90,10 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
         rc = SDB_MISUSE;
         goto done;
     }
+    if (old != txn->staged_except)
+        txn->staged_clear = 0;
     for (int i = 0; i < t->n_indexes; i++) {
-        bool is_clear = old == txn->staged_except && txn->staged_clear >> i & 1;
-        if (!is_clear && sdb_stage_clash(txn, i, old)) {
+        if (!(txn->staged_clear >> i & 1) && sdb_stage_clash(txn, i, old)) {
             rc = SDB_EXISTS;
             goto done;
         }
@@ -117,7 +118,12 @@ done:
 int sdb_put(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
 {
     int rc = sdb_stage(txn, table, rowid, values);
-    return rc == SDB_OK ? sdb_stage_put(txn, sdb_txn_get(txn, table, rowid)) : rc;
+    if (rc != SDB_OK)
+        return rc;
+    const sdb_row *old = sdb_txn_get(txn, table, rowid);
+    txn->staged_except = old;
+    txn->staged_clear = 1u << SDB_BY_ROWID;
+    return sdb_stage_put(txn, old);
 }
 
 int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)

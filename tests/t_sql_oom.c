@@ -36,19 +36,19 @@ static const step script[] = {
     {"INSERT INTO t VALUES(1, 'one', 1, 'first')", NULL},
     {FILL "INSERT INTO t SELECT x + 1, 'key ' || x, x % 5, hex(zeroblob(x)) FROM n", NULL},
     {"INSERT INTO t(a, c) VALUES('default', x'0102')", NULL},
-    {"INSERT INTO u SELECT a, b FROM t WHERE b > 2", NULL},
+    {"INSERT INTO u SELECT a, b FROM t WHERE b > 2 ORDER BY id", NULL},
     {"INSERT INTO t VALUES(100, 'a', 1, 1), (101, 'b', 2, 2), (102, 'KEY 7', 3, 3)", NULL},
     {"INSERT OR IGNORE INTO t VALUES(100, 'a', 1, 1), (2, 'b', 2, 2), (102, 'KEY 7', 3, 3)", NULL},
     {"INSERT OR FAIL INTO t VALUES(103, 'c', 1, 3), (2, 'd', 2, 2), (104, 'e', 3, 3)", NULL},
     {"REPLACE INTO t VALUES(3, 'KEY 9', 1, 1)", NULL},
-    {"REPLACE INTO t SELECT id, 'r' || a, b, id % 7 FROM t WHERE id BETWEEN 5 AND 9", NULL},
+    {"REPLACE INTO t SELECT id, 'r' || a, b, id % 7 FROM t WHERE id BETWEEN 5 AND 9 ORDER BY id", NULL},
     {"UPDATE t SET b = b + 1 WHERE b = 2", NULL},
     {"UPDATE t SET id = id + 1000, a = a || '!' WHERE id < 20", NULL},
     {"UPDATE t SET a = 'same'", NULL},
     {"UPDATE OR REPLACE t SET a = 'key 30' WHERE id = 25", NULL},
     {"SELECT * FROM t ORDER BY a", NULL},
     {"SELECT b, a, c FROM t ORDER BY b DESC, a DESC", NULL},
-    {"SELECT id, max(c) FROM t WHERE b IN (1, 3) GROUP BY b", NULL},
+    {"SELECT id, max(c) FROM t WHERE b IN (1, 3) GROUP BY b ORDER BY 1", NULL},
     {"SELECT t.id, u.y, v.id FROM t JOIN u ON u.x = t.a JOIN t AS v ON v.b = u.y ORDER BY 1, 2, 3", NULL},
     {"DELETE FROM t WHERE b = 4", NULL},
     {"BEGIN", NULL},
@@ -57,15 +57,15 @@ static const step script[] = {
     {"UPDATE t SET c = NULL WHERE id > 20", NULL},
     {"DELETE FROM u WHERE x > 'key 2'", NULL},
     {"SAVEPOINT two", NULL},
-    {"INSERT INTO t(a, c) SELECT x || 'new', y FROM u", NULL},
-    {"INSERT INTO t(a, c) SELECT x || 'more', 5 FROM u", NULL},
+    {"INSERT INTO t(a, c) SELECT x || 'new', y FROM u ORDER BY x, y", NULL},
+    {"INSERT INTO t(a, c) SELECT x || 'more', 5 FROM u ORDER BY x, y", NULL},
     {"ROLLBACK TO two", NULL},
     {"DELETE FROM t WHERE id = 26", NULL},
     {"RELEASE two", NULL},
     {"SELECT count(*), sum(id), max(a) FROM t", NULL},
     {"ROLLBACK TO one", NULL},
     {"CREATE VIRTUAL TABLE w USING statedb(k UNIQUE)", "CREATE TABLE w(k UNIQUE)"},
-    {"INSERT INTO w SELECT id FROM t", NULL},
+    {"INSERT INTO w SELECT id FROM t ORDER BY id", NULL},
     {"ALTER TABLE w RENAME TO z", NULL},
     {"COMMIT", NULL},
     {"SELECT k FROM z ORDER BY k DESC", NULL},
@@ -84,7 +84,7 @@ static const step script[] = {
 
 enum { N_STEPS = sizeof script / sizeof *script, LIMIT = 20000 };
 
-static const char *const names[] = {"t", "u", "w", "z"};
+static const char *const table_names[] = {"t", "u", "w", "z"};
 
 /* ---------------------------------------------------------------- SQLite's memory */
 
@@ -231,18 +231,18 @@ static void pair_compare(pair *p, const char *what, int64_t nth)
     output native = {0};
     char sql[200];
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(sql, sizeof sql, "SELECT rowid, * FROM %s ORDER BY 1", names[i]);
+    for (size_t i = 0; i < sizeof table_names / sizeof *table_names; i++) {
+        snprintf(sql, sizeof sql, "SELECT rowid, * FROM %s ORDER BY 1", table_names[i]);
         int rc = run(p->ours, sql, &ours);
         int expected = run(p->native, sql, &native);
 
         if (rc != expected || strcmp(ours.text, native.text) != 0)
             fail_msg("%s, allocation %lld: table %s: %d %s instead of %d %s (%s)", what, (long long)nth,
-                     names[i], rc, ours.text, expected, native.text, sqlite3_errmsg(p->ours));
+                     table_names[i], rc, ours.text, expected, native.text, sqlite3_errmsg(p->ours));
         if (rc)
             continue;
-        snprintf(sql, sizeof sql, "INSERT INTO %s(%s) VALUES('integrity-check')", names[i],
-                 names[i]);
+        snprintf(sql, sizeof sql, "INSERT INTO %s(%s) VALUES('integrity-check')", table_names[i],
+                 table_names[i]);
         run_ok(p->ours, sql);
     }
     free(ours.text);
