@@ -6,27 +6,6 @@
 
 #include <assert.h>
 
-/* ---------------------------------------------------------------- buffers */
-
-int sdb_buf_reserve(sdb_buf *buf, size_t more)
-{
-    if (buf->room - buf->n >= more)
-        return SDB_OK;
-    size_t room = buf->room * 2 > buf->n + more ? buf->room * 2 : buf->n + more;
-    uint8_t *at = sdb_realloc(buf->at, room < 256 ? 256 : room);
-    if (!at)
-        return SDB_NOMEM;
-    buf->at = at;
-    buf->room = room < 256 ? 256 : room;
-    return SDB_OK;
-}
-
-void sdb_buf_fini(sdb_buf *buf)
-{
-    sdb_free(buf->at);
-    *buf = (sdb_buf){0};
-}
-
 /* ---------------------------------------------------------------- rows' keys */
 
 static sdb_value part_value(const sdb_index *index, const sdb_row *row, const sdb_part *part)
@@ -56,6 +35,11 @@ static size_t columns_diff(const void *ctx, const void *leaf, const uint8_t *key
     }
     return index->def.unique && !has_null ? at
                                           : sdb_key_diff_rowid(key, len, at, row->rowid, byte);
+}
+
+static int row_key(const void *ctx, const void *leaf, sdb_buf *out)
+{
+    return sdb_index_row_key(ctx, leaf, out);
 }
 
 static int key_put(const sdb_part *part, const sdb_value *value, sdb_buf *out)
@@ -217,7 +201,7 @@ int sdb_index_bounds(const sdb_index *index, const sdb_range *range, sdb_buf *ou
 int sdb_index_init(sdb_index *index, const sdb_index_def *def, int n_columns, int rowid_column)
 {
     *index = (sdb_index){.n_columns = n_columns, .rowid_column = rowid_column};
-    index->leaves = (sdb_leaves){def ? columns_diff : rowid_diff, index};
+    index->leaves = (sdb_leaves){def ? columns_diff : rowid_diff, row_key, index};
     if (!def)
         return SDB_OK;
     size_t name = strlen(def->name) + 1, parts = def->n_parts * sizeof *def->parts;

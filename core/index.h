@@ -24,15 +24,6 @@ SDB_MUST int sdb_index_init(sdb_index *index, const sdb_index_def *def, int n_co
                             int rowid_column);
 void sdb_index_fini(sdb_index *index);
 
-/* A growable run of bytes. */
-typedef struct sdb_buf {
-    uint8_t *at;
-    size_t n, room;
-} sdb_buf;
-
-SDB_MUST int sdb_buf_reserve(sdb_buf *buf, size_t more); /* SDB_NOMEM */
-void sdb_buf_fini(sdb_buf *buf);
-
 /* Append the key of a row to be, or of a row. *is_free: the key cannot clash with another row's (it
 ** holds its own rowid). SDB_NOMEM. */
 SDB_MUST int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_value *values,

@@ -56,6 +56,27 @@ int64_t sdb_mem_blocks(void)
     return atomic_load_explicit(&mem_blocks, memory_order_relaxed);
 }
 
+/* ---------------------------------------------------------------- buffers */
+
+int sdb_buf_reserve(sdb_buf *buf, size_t more)
+{
+    if (buf->room - buf->n >= more)
+        return SDB_OK;
+    size_t room = buf->room * 2 > buf->n + more ? buf->room * 2 : buf->n + more;
+    uint8_t *at = sdb_realloc(buf->at, room < 256 ? 256 : room);
+    if (!at)
+        return SDB_NOMEM;
+    buf->at = at;
+    buf->room = room < 256 ? 256 : room;
+    return SDB_OK;
+}
+
+void sdb_buf_fini(sdb_buf *buf)
+{
+    sdb_free(buf->at);
+    *buf = (sdb_buf){0};
+}
+
 /* ---------------------------------------------------------------- faults */
 
 int64_t sdb_mem_inject(int64_t n, bool persistent)

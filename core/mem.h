@@ -5,9 +5,7 @@
 #ifndef SDB_MEM_H
 #define SDB_MEM_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "statedb.h"
 
 /* malloc, zeroed malloc and realloc; NULL when there is no memory or a fault is due. free accepts
 ** NULL. Thread safe. */
@@ -15,6 +13,15 @@ void *sdb_malloc(size_t n);
 void *sdb_zalloc(size_t n);
 void *sdb_realloc(void *p, size_t n);
 void sdb_free(void *p);
+
+/* A growable run of bytes. */
+typedef struct sdb_buf {
+    uint8_t *at;
+    size_t n, room;
+} sdb_buf;
+
+SDB_MUST int sdb_buf_reserve(sdb_buf *buf, size_t more); /* SDB_NOMEM */
+void sdb_buf_fini(sdb_buf *buf);
 
 /* How many blocks are allocated and not freed; tests compare it before and after. */
 int64_t sdb_mem_blocks(void);

@@ -134,26 +134,31 @@ uint8_t sdb_node_byte(const sdb_node *n, int pos)
 
 /* ---------------------------------------------------------------- changes */
 
-void sdb_node_init(sdb_node *n, sdb_kind kind, uint64_t stamp, const uint8_t *prefix, unsigned len)
+void sdb_node_init(sdb_node *n, sdb_kind kind, uint64_t stamp, const uint8_t *prefix, uint32_t len)
 {
-    memset(n, 0, kind == SDB_N256 ? sdb_node_size[kind] : kind >= SDB_N64 ? sizeof(sdb_nbits)
-                                                                          : sdb_node_size[kind]);
+    memset(n, 0, kind == SDB_N64 || kind == SDB_N128 ? sizeof(sdb_nbits) : sdb_node_size[kind]);
     n->head = (uint64_t)kind | stamp << 16;
     sdb_node_set_prefix(n, prefix, len);
 }
 
-void sdb_node_set_prefix(sdb_node *n, const uint8_t *prefix, unsigned len)
+void sdb_node_set_prefix(sdb_node *n, const uint8_t *prefix, uint32_t len)
 {
-    assert(len <= SDB_PREFIX_MAX && (sdb_node_kind(n) != SDB_N3 || len <= 1));
-    n->head = (n->head & ~(uint64_t)0xf0) | (uint64_t)len << 4;
-    if (len)
-        memmove(sdb_node_kind(n) == SDB_N3 ? ((sdb_n3 *)n)->prefix : ((sdb_n8 *)n)->prefix, prefix,
-                len);
+    bool is_n3 = sdb_node_kind(n) == SDB_N3;
+    bool is_long = len > (is_n3 ? 1 : SDB_PREFIX_MAX) || (len > 0 && !prefix);
+    uint8_t *at = is_n3 ? ((sdb_n3 *)n)->prefix : ((sdb_n8 *)n)->prefix;
+    assert(!is_n3 || len <= 255);
+    n->head = (n->head & ~(uint64_t)0xf0) | (uint64_t)(is_long ? SDB_PREFIX_LONG : len) << 4;
+    if (is_long && is_n3)
+        *at = (uint8_t)len;
+    else if (is_long)
+        memcpy(at, &len, sizeof len);
+    else if (len)
+        memmove(at, prefix, len);
 }
 
-sdb_kind sdb_node_fit(unsigned children, unsigned prefix_len)
+sdb_kind sdb_node_fit(unsigned children, uint32_t prefix_len)
 {
-    sdb_kind kind = prefix_len > 1 ? SDB_N8 : SDB_N3;
+    sdb_kind kind = prefix_len > 255 ? SDB_N8 : SDB_N3;
     while (sdb_node_room[kind] < children)
         kind++;
     return kind;
@@ -228,7 +233,8 @@ void sdb_node_copy(sdb_node *to, const sdb_node *from)
 void sdb_node_convert(sdb_node *to, sdb_kind kind, const sdb_node *from)
 {
     assert(sdb_node_children(from) <= sdb_node_room[kind]);
-    sdb_node_init(to, kind, sdb_node_stamp(from), sdb_node_prefix(from), sdb_node_prefix_len(from));
+    sdb_node_init(to, kind, sdb_node_stamp(from),
+                  sdb_node_is_long(from) ? NULL : sdb_node_prefix(from), sdb_node_prefix_len(from));
     to->leaf = from->leaf;
     to->count = from->count;
     if (is_small(from)) {
@@ -249,7 +255,7 @@ sdb_kind sdb_node_shrunk(const sdb_node *n)
     sdb_kind kind = sdb_node_kind(n);
     if (kind == SDB_N3 || sdb_node_children(n) > sdb_node_room[kind - 1] * 3u / 4)
         return kind;
-    return kind == SDB_N8 && sdb_node_prefix_len(n) > 1 ? kind : kind - 1;
+    return kind == SDB_N8 && sdb_node_prefix_len(n) > 255 ? kind : kind - 1;
 }
 
 sdb_link sdb_node_take_apart(sdb_node *n)
@@ -281,7 +287,9 @@ const char *sdb_node_check(const sdb_node *n)
     unsigned children = sdb_node_children(n);
     if (children > sdb_node_room[kind])
         return "a node has more children than room";
-    if (sdb_node_prefix_len(n) > (kind == SDB_N3 ? 1 : SDB_PREFIX_MAX))
+    if (children + (n->leaf != 0) < 2)
+        return "a node has fewer than two entries";
+    if (!sdb_node_is_long(n) && sdb_node_prefix_len(n) > (kind == SDB_N3 ? 1 : SDB_PREFIX_MAX))
         return "a node's prefix is longer than its room";
     if (is_small(n)) {
         small s = small_of(n);

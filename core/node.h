@@ -17,7 +17,10 @@
 ** child 0, which means none. 32-byte, 64-byte and larger-than-64-byte nodes do not straddle a
 ** cache line they need not: header and bitmap are the first line, an N8 is one line.
 **
-** A node is at most 8 bytes of prefix deep; a longer common part is a chain of one-child nodes.
+** The prefix is what all keys below have in common behind the parent's byte. Up to 8 bytes of it
+** (N3: 1) are stored in the node; of a LONG prefix only the length is (4 bytes in the prefix's place,
+** N3: 1), since any leaf below knows the bytes. So a node always has two entries or more, however
+** long the keys, and the many nodes of two or three entries are small.
 ** A node is demoted at three quarters of the smaller kind's room, so that a key that comes and
 ** goes at the edge does not rebuild the node each time.
 **
@@ -39,7 +42,8 @@
 
 typedef enum { SDB_N3, SDB_N8, SDB_N16, SDB_N64, SDB_N128, SDB_N256, SDB_NODE_KINDS } sdb_kind;
 
-enum { SDB_PREFIX_MAX = 8, SDB_NODE_MAX = 1088 };
+enum { SDB_PREFIX_MAX = 8, SDB_PREFIX_LONG = 15 /* in the header's place for the length */,
+       SDB_NODE_MAX = 1088 };
 
 #define SDB_STAMP_MAX (((uint64_t)1 << 48) - 1)
 
@@ -88,9 +92,20 @@ static inline sdb_kind sdb_node_kind(const sdb_node *n)
     return (sdb_kind)(n->head & 15);
 }
 
-static inline unsigned sdb_node_prefix_len(const sdb_node *n)
+static inline bool sdb_node_is_long(const sdb_node *n)
 {
-    return (unsigned)(n->head >> 4 & 15);
+    return (n->head >> 4 & 15) == SDB_PREFIX_LONG;
+}
+
+static inline uint32_t sdb_node_prefix_len(const sdb_node *n)
+{
+    uint32_t len = (uint32_t)(n->head >> 4 & 15);
+    if (__builtin_expect(len < SDB_PREFIX_LONG, 1))
+        return len;
+    if (sdb_node_kind(n) == SDB_N3)
+        return ((const sdb_n3 *)n)->prefix[0];
+    memcpy(&len, ((const sdb_n8 *)n)->prefix, sizeof len);
+    return len;
 }
 
 static inline unsigned sdb_node_children(const sdb_node *n)
@@ -206,11 +221,11 @@ uint8_t sdb_node_byte(const sdb_node *n, int pos); /* of a child's position; slo
 /* The changes below are for nodes that nobody else can see yet. */
 
 /* Make an empty-but-for-its-prefix node of a kind at memory of its size: no children yet, though
-** its count of them reads 1; add must follow. */
-void sdb_node_init(sdb_node *n, sdb_kind kind, uint64_t stamp, const uint8_t *prefix, unsigned len);
+** its count of them reads 1; add must follow. For the prefix see sdb_node_set_prefix. */
+void sdb_node_init(sdb_node *n, sdb_kind kind, uint64_t stamp, const uint8_t *prefix, uint32_t len);
 
-/* The smallest kind for so many children and such a prefix. */
-sdb_kind sdb_node_fit(unsigned children, unsigned prefix_len);
+/* The smallest kind for so many children and a prefix of that length. */
+sdb_kind sdb_node_fit(unsigned children, uint32_t prefix_len);
 
 /* Add a child under a byte that has none yet; there is room. `first`: it is the first one. */
 void sdb_node_add(sdb_node *n, uint8_t byte, sdb_link child, bool first);
@@ -218,8 +233,9 @@ void sdb_node_add(sdb_node *n, uint8_t byte, sdb_link child, bool first);
 /* Remove the child under `byte`; at least one other is left. */
 void sdb_node_remove(sdb_node *n, uint8_t byte);
 
-/* Replace the prefix; the kind has room for it. */
-void sdb_node_set_prefix(sdb_node *n, const uint8_t *prefix, unsigned len);
+/* Replace the prefix. It becomes a long one when it is longer than 8 (N3: than 1), or its bytes are
+** not known (NULL). In an N3 it is at most 255. */
+void sdb_node_set_prefix(sdb_node *n, const uint8_t *prefix, uint32_t len);
 
 /* Copy a node, whole, into memory of its kind's size, or of another kind that has the room. */
 void sdb_node_copy(sdb_node *to, const sdb_node *from);

@@ -44,7 +44,7 @@ sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link r
     size_t at = 0;
     while (link && !is_leaf(link)) {
         const sdb_node *n = sdb_at(base, link);
-        unsigned prefix = sdb_node_prefix_len(n);
+        uint32_t prefix = sdb_node_prefix_len(n);
         if (UNLIKELY(prefix)) /* a branch, not an addition: the child does not wait for the header */
             at += prefix;     /* the prefix itself is compared with the whole key, at the leaf */
         if (UNLIKELY(at >= len)) {
@@ -65,11 +65,11 @@ sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link r
 size_t sdb_radix_need(const sdb_arena *a, size_t len)
 {
     /* Each node of the path may be copied, and they take a byte of the key each; together they are
-    ** no more than what the arena holds. The new part: a chain of N8s, nine bytes of the key each,
-    ** a fork, and one node that outgrows its kind (or a child given a longer prefix). */
+    ** no more than what the arena holds. Besides, a fork, and one node that outgrows its kind or
+    ** gets another prefix. */
     uint64_t live = atomic_load_explicit(&a->live, memory_order_relaxed);
     uint64_t path = ((uint64_t)len + 1) * SDB_NODE_MAX;
-    return (size_t)((path < live ? path : live) + (len / 9 + 2) * 64 + 2 * SDB_NODE_MAX);
+    return (size_t)((path < live ? path : live) + 3 * SDB_NODE_MAX);
 }
 
 size_t sdb_radix_need_links(const sdb_arena *a, size_t len)
@@ -127,51 +127,63 @@ static sdb_node *node_convert(sdb_edit *e, sdb_link *link, sdb_kind kind)
     return to;
 }
 
-/* The node at *link, own, with its prefix replaced. */
-static sdb_node *node_reprefix(sdb_edit *e, sdb_link *link, const uint8_t *prefix, unsigned len)
+/* The node at *link, own, with its prefix replaced (NULL: bytes not known). */
+static sdb_node *node_reprefix(sdb_edit *e, sdb_link *link, const uint8_t *prefix, uint32_t len)
 {
     const sdb_node *old = sdb_at(e->arena->base, *link);
     uint8_t copy[SDB_PREFIX_MAX];
-    memcpy(copy, prefix, len); /* it may lie in the very node */
-    sdb_node *n = sdb_node_kind(old) == SDB_N3 && len > 1 ? node_convert(e, link, SDB_N8)
-                                                         : node_own(e, link);
-    sdb_node_set_prefix(n, copy, len);
+    if (prefix && len <= sizeof copy)
+        memcpy(copy, prefix, len); /* it may lie in the very node */
+    sdb_kind kind = sdb_node_kind(old), fit = sdb_node_fit(sdb_node_children(old), len);
+    sdb_node *n = kind < fit ? node_convert(e, link, fit) : node_own(e, link);
+    sdb_node_set_prefix(n, prefix ? copy : NULL, len);
     return n;
+}
+
+/* ---------------------------------------------------------------- prefixes */
+
+static const void *any_leaf(const uint8_t *base, const sdb_node *n)
+{
+    for (;;) {
+        sdb_link link = n->leaf ? n->leaf : sdb_node_child(n, sdb_node_next(n, SDB_POS_LEAF));
+        if (is_leaf(link))
+            return sdb_at(base, link);
+        n = sdb_at(base, link);
+    }
+}
+
+uint32_t sdb_radix_prefix_match(const sdb_leaves *leaves, const uint8_t *base, const sdb_node *n,
+                                const uint8_t *key, size_t len, size_t at, int *byte)
+{
+    uint32_t prefix = sdb_node_prefix_len(n), i = 0;
+    if (sdb_node_is_long(n)) {
+        size_t fork = leaves->diff(leaves->ctx, any_leaf(base, n), key, len, byte);
+        return fork - at < prefix ? (uint32_t)(fork - at) : prefix;
+    }
+    const uint8_t *p = sdb_node_prefix(n);
+    while (i < prefix && at + i < len && p[i] == key[at + i])
+        i++;
+    *byte = i < prefix ? p[i] : -1;
+    return i;
 }
 
 /* ---------------------------------------------------------------- put */
 
-/* How much of a node's prefix agrees with key[at..len). */
-static unsigned prefix_match(const sdb_node *n, const uint8_t *key, size_t len, size_t at)
-{
-    unsigned prefix = sdb_node_prefix_len(n), i = 0;
-    const uint8_t *p = sdb_node_prefix(n);
-    while (i < prefix && at + i < len && p[i] == key[at + i])
-        i++;
-    return i;
-}
-
-/* Make the nodes for key[at..fork), where two keys part: a chain of one-child nodes as far as the
-** prefix does not fit the last one. Returns the last, still without children; *out: the first. */
+/* Make the node where two keys part, behind key[at..fork). Returns it, still without children;
+** *out: its link. */
 static sdb_node *fork_new(sdb_edit *e, const uint8_t *key, size_t at, size_t fork, unsigned children,
-                          uint64_t count, sdb_link *out)
+                          uint32_t count, sdb_link *out)
 {
-    while (fork - at > SDB_PREFIX_MAX) {
-        sdb_node *chain = node_new(e, SDB_N8, out);
-        sdb_node_init(chain, SDB_N8, e->stamp, key + at, SDB_PREFIX_MAX);
-        chain->count = (uint32_t)count;
-        sdb_node_add(chain, key[at + SDB_PREFIX_MAX], SDB_LEAF, true); /* its link is set below */
-        out = sdb_node_slot(chain, key[at + SDB_PREFIX_MAX]);
-        at += SDB_PREFIX_MAX + 1;
-    }
-    sdb_kind kind = sdb_node_fit(children, (unsigned)(fork - at));
+    uint32_t len = (uint32_t)(fork - at);
+    sdb_kind kind = sdb_node_fit(children, len);
     sdb_node *n = node_new(e, kind, out);
-    sdb_node_init(n, kind, e->stamp, key + at, (unsigned)(fork - at));
-    n->count = (uint32_t)count;
+    sdb_node_init(n, kind, e->stamp, key + at, len);
+    n->count = count;
     return n;
 }
 
-/* Put a leaf, whose key goes on with `byte` (or ends: -1), into a node under construction. */
+/* Put a link, whose keys go on with `byte` (or end: -1), into a node under construction. Returns
+** whether the next child is the first. */
 static bool fork_add(sdb_node *n, int byte, sdb_link link, bool first)
 {
     if (byte < 0) {
@@ -186,28 +198,27 @@ static bool fork_add(sdb_node *n, int byte, sdb_link link, bool first)
 static void split_leaf(sdb_edit *e, sdb_link *link, const uint8_t *key, size_t len, size_t at,
                        size_t fork, int byte, sdb_link leaf)
 {
-    sdb_link old = *link, top;
+    sdb_link top;
     int mine = fork < len ? key[fork] : -1;
     assert(fork >= at && mine != byte);
     sdb_node *n = fork_new(e, key, at, fork, (mine >= 0) + (byte >= 0), 2, &top);
-    bool first = fork_add(n, byte, old, true);
+    bool first = fork_add(n, byte, *link, true);
     fork_add(n, mine, leaf, first);
     *link = top;
 }
 
-/* A new node above one whose prefix parts from the key after `match` bytes. */
+/* A new node above one whose prefix parts from the key after `match` bytes, going on with `byte`. */
 static void split_prefix(sdb_edit *e, sdb_link *link, const uint8_t *key, size_t len, size_t at,
-                         unsigned match, sdb_link leaf)
+                         uint32_t match, int byte, sdb_link leaf)
 {
     sdb_node *old = sdb_at(e->arena->base, *link);
-    const uint8_t *prefix = sdb_node_prefix(old);
-    uint8_t byte = prefix[match];
-    unsigned rest = sdb_node_prefix_len(old) - match - 1;
-    old = node_reprefix(e, link, prefix + match + 1, rest);
+    uint32_t rest = sdb_node_prefix_len(old) - match - 1;
+    old = node_reprefix(e, link, sdb_node_is_long(old) ? NULL : sdb_node_prefix(old) + match + 1,
+                        rest);
     int mine = at + match < len ? key[at + match] : -1;
     sdb_link top;
     sdb_node *n = fork_new(e, key, at, at + match, 1 + (mine >= 0), old->count + 1, &top);
-    sdb_node_add(n, byte, *link, true);
+    sdb_node_add(n, (uint8_t)byte, *link, true);
     fork_add(n, mine, leaf, false);
     *link = top;
 }
@@ -252,11 +263,13 @@ sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, co
     size_t at = 0;
     while (*link && !is_leaf(*link)) {
         const sdb_node *here = sdb_at(e->arena->base, *link);
-        unsigned prefix = sdb_node_prefix_len(here);
+        uint32_t prefix = sdb_node_prefix_len(here);
         if (prefix) {
-            unsigned match = prefix_match(here, key, len, at);
+            int byte;
+            uint32_t match =
+                sdb_radix_prefix_match(leaves, e->arena->base, here, key, len, at, &byte);
             if (match < prefix) {
-                split_prefix(e, link, key, len, at, match, leaf);
+                split_prefix(e, link, key, len, at, match, byte, leaf);
                 goto added;
             }
             at += prefix;
@@ -272,8 +285,11 @@ sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, co
         }
         sdb_link *slot = sdb_node_slot(n, key[at]);
         if (!slot || !*slot) {
-            if (sdb_node_children(n) == sdb_node_room[sdb_node_kind(n)])
+            if (sdb_node_children(n) == sdb_node_room[sdb_node_kind(n)]) {
                 n = node_convert(e, link, sdb_node_kind(n) + 1);
+                if (sdb_node_is_long(n)) /* now there may be room for its bytes */
+                    sdb_node_set_prefix(n, key + at - prefix, prefix);
+            }
             sdb_node_add(n, key[at], leaf, false);
             path_push(&trail, n);
             goto added;
@@ -301,26 +317,25 @@ added:
 
 /* ---------------------------------------------------------------- delete */
 
-/* A node with neither a leaf nor a second child is not needed, unless its prefix, its byte and its
-** child's prefix are too long for one node. The node at *link is about to lose all but the child
-** under `byte`, which is a node: put that child in its place if it may be. */
-static bool collapse(sdb_edit *e, sdb_link *link, uint8_t byte)
+/* A node with neither a leaf nor a second child is not needed. The node at *link is about to lose
+** all but the child under `byte`, which is a node: put that child in its place. */
+static void collapse(sdb_edit *e, sdb_link *link, uint8_t byte)
 {
     const sdb_node *n = sdb_at(e->arena->base, *link);
     sdb_link node = *link, child = sdb_node_find(n, byte);
     const sdb_node *c = sdb_at(e->arena->base, child);
     assert(!is_leaf(child));
-    unsigned len = sdb_node_prefix_len(n), more = sdb_node_prefix_len(c);
-    if (len + 1 + more > SDB_PREFIX_MAX)
-        return false;
+    uint32_t len = sdb_node_prefix_len(n), more = sdb_node_prefix_len(c), all = len + 1 + more;
     uint8_t prefix[SDB_PREFIX_MAX];
-    memcpy(prefix, sdb_node_prefix(n), len);
-    prefix[len] = byte;
-    memcpy(prefix + len + 1, sdb_node_prefix(c), more);
-    node_reprefix(e, &child, prefix, len + 1 + more);
+    bool is_known = all <= SDB_PREFIX_MAX && !sdb_node_is_long(n) && !sdb_node_is_long(c);
+    if (is_known) {
+        memcpy(prefix, sdb_node_prefix(n), len);
+        prefix[len] = byte;
+        memcpy(prefix + len + 1, sdb_node_prefix(c), more);
+    }
+    node_reprefix(e, &child, is_known ? prefix : NULL, all);
     *link = child;
     node_drop(e, node);
-    return true;
 }
 
 /* The byte of the only other child, of two. */
@@ -330,27 +345,14 @@ static uint8_t other_byte(const sdb_node *n, uint8_t byte)
     return first != byte ? first : sdb_node_byte(n, sdb_node_last(n));
 }
 
-/* Below a node that counts two leaves there is nothing but one-child nodes down to the one where
-** the two part. Drop all of them and return the leaf that is not `leaf`. */
-static sdb_link drop_pair(sdb_edit *e, sdb_link link, sdb_link leaf)
-{
-    for (;;) {
-        const sdb_node *n = sdb_at(e->arena->base, link);
-        sdb_link first = n->leaf ? n->leaf : sdb_node_child(n, sdb_node_next(n, SDB_POS_LEAF));
-        sdb_link last = sdb_node_child(n, sdb_node_last(n));
-        node_drop(e, link);
-        if (first != last)
-            return first != leaf ? first : last;
-        link = first;
-    }
-}
-
-/* Remove the leaf under `byte` from the node at *link, below which others remain. */
+/* Remove the leaf under `byte` from the node at *link, below which two others remain or more. */
 static void remove_child(sdb_edit *e, sdb_link *link, uint8_t byte)
 {
     const sdb_node *n = sdb_at(e->arena->base, *link);
-    if (sdb_node_children(n) == 2 && !n->leaf && collapse(e, link, other_byte(n, byte)))
+    if (sdb_node_children(n) == 2 && !n->leaf) {
+        collapse(e, link, other_byte(n, byte));
         return;
+    }
     sdb_node *own = node_own(e, link);
     sdb_node_remove(own, byte);
     own->count--;
@@ -359,16 +361,26 @@ static void remove_child(sdb_edit *e, sdb_link *link, uint8_t byte)
         node_convert(e, link, kind);
 }
 
-/* Remove the node's own leaf. */
+/* Remove the node's own leaf; two others remain below it or more. */
 static void remove_leaf(sdb_edit *e, sdb_link *link)
 {
     const sdb_node *n = sdb_at(e->arena->base, *link);
-    if (sdb_node_children(n) == 1 &&
-        collapse(e, link, sdb_node_byte(n, sdb_node_next(n, SDB_POS_LEAF))))
+    if (sdb_node_children(n) == 1) {
+        collapse(e, link, sdb_node_byte(n, sdb_node_last(n)));
         return;
+    }
     sdb_node *own = node_own(e, link);
     own->leaf = 0;
     own->count--;
+}
+
+/* The node at *link has just two entries, both leaves: the one that stays takes its place. */
+static void remove_pair(sdb_edit *e, sdb_link *link, sdb_link leaf)
+{
+    const sdb_node *n = sdb_at(e->arena->base, *link);
+    sdb_link node = *link, last = sdb_node_child(n, sdb_node_last(n));
+    *link = last != leaf ? last : n->leaf ? n->leaf : sdb_node_child(n, sdb_node_next(n, SDB_POS_LEAF));
+    node_drop(e, node);
 }
 
 sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, const uint8_t *key,
@@ -382,7 +394,7 @@ sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, co
     while (*link != leaf) {
         const sdb_node *n = sdb_at(e->arena->base, *link);
         if (n->count == 2) {
-            *link = drop_pair(e, *link, leaf);
+            remove_pair(e, link, leaf);
             return leaf;
         }
         at += sdb_node_prefix_len(n);
@@ -416,10 +428,13 @@ uint64_t sdb_radix_rank(const sdb_leaves *leaves, const uint8_t *base, sdb_link 
     sdb_link link = root;
     for (size_t at = 0; link && !is_leaf(link); at++) {
         const sdb_node *n = sdb_at(base, link);
-        unsigned prefix = sdb_node_prefix_len(n), match = prefix_match(n, key, len, at);
+        int byte = -1;
+        uint32_t prefix = sdb_node_prefix_len(n);
+        uint32_t match =
+            prefix ? sdb_radix_prefix_match(leaves, base, n, key, len, at, &byte) : 0;
         at += match;
         if (match < prefix)
-            return below + (at < len && sdb_node_prefix(n)[match] < key[at] ? n->count : 0);
+            return below + (at < len && byte < key[at] ? n->count : 0);
         if (at == len)
             return below;
         below += n->leaf != 0;

@@ -18,15 +18,23 @@
 #ifndef SDB_RADIX_H
 #define SDB_RADIX_H
 
+#include "mem.h"
 #include "node.h"
 
 /* How to read the key of a leaf. `diff` compares a leaf's key with key[0..len): it returns the
 ** position of the first difference (at most len) and in *byte the leaf's byte there, -1 where the
-** leaf's key ends. So they are equal exactly when it returns len with *byte -1. */
+** leaf's key ends. So they are equal exactly when it returns len with *byte -1. `key` builds it,
+** behind what is in the buffer; SDB_NOMEM. Only validators need it. */
 typedef struct sdb_leaves {
     size_t (*diff)(const void *ctx, const void *leaf, const uint8_t *key, size_t len, int *byte);
+    int (*key)(const void *ctx, const void *leaf, sdb_buf *out);
     const void *ctx;
 } sdb_leaves;
+
+/* How many bytes of a node's prefix agree with key[at..len), given that all before does; where
+** these are not all, *byte is the prefix's byte that does not. */
+uint32_t sdb_radix_prefix_match(const sdb_leaves *leaves, const uint8_t *base, const sdb_node *n,
+                                const uint8_t *key, size_t len, size_t at, int *byte);
 
 /* A vector of links to objects that are dead in the newest version but may be seen by an older. */
 typedef struct sdb_links {
@@ -117,9 +125,9 @@ SDB_MUST int sdb_iter_prev(sdb_iter *it);
 
 /* ---------------------------------------------------------------- check (radix_check.c) */
 
-/* Walk a tree: every node well-formed, counts right, no stamp above its parent's or `stamp`, every
-** leaf under the path its key spells (so they are in order). NULL when all is well, else what is
-** wrong. *leaves_out: how many leaves there are. O(everything), takes memory for the path. */
+/* Walk a tree: every node well-formed, counts right, no stamp above its parent's or `stamp`, keys in
+** order, every leaf under the path its key spells. NULL when all is well, else what is wrong.
+** *leaves_out: how many leaves there are. O(bytes of all keys), takes memory for two keys. */
 const char *sdb_radix_check(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
                             uint64_t stamp, uint64_t *leaves_out);
 

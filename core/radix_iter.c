@@ -157,12 +157,15 @@ int sdb_iter_seek(sdb_iter *it, const uint8_t *key, size_t len)
         return SDB_DONE;
     while (!(link & SDB_LEAF)) {
         const sdb_node *n = sdb_at(it->base, link);
-        const uint8_t *prefix = sdb_node_prefix(n);
-        for (unsigned i = 0; i < sdb_node_prefix_len(n); i++, at++) {
-            if (at == len || prefix[i] > key[at])
-                return down_first(it, link); /* all of the subtree is above the key */
-            if (prefix[i] < key[at])
-                return sdb_iter_next(it); /* all of it is below */
+        uint32_t prefix = sdb_node_prefix_len(n);
+        if (prefix) {
+            int byte;
+            uint32_t match = sdb_radix_prefix_match(it->leaves, it->base, n, key, len, at, &byte);
+            at += match;
+            if (match < prefix && at < len && byte < key[at])
+                return sdb_iter_next(it); /* all of the subtree is below the key */
+            if (match < prefix)
+                return down_first(it, link); /* all of it is above */
         }
         if (at == len)
             return down_first(it, link);
