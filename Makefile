@@ -11,7 +11,8 @@
 #   make install     under PREFIX
 #   make clean
 #
-# STRICT=1 (or CI set) makes warnings errors. SQLITE_CFLAGS and SQLITE_LIBS name another SQLite.
+# The plain build has no assertions in it, the variants have. STRICT=1 (or CI set) makes warnings
+# errors. SQLITE_CFLAGS and SQLITE_LIBS name another SQLite.
 
 MAKEFLAGS += --no-print-directory
 
@@ -21,9 +22,12 @@ FUZZ_SECONDS = 30
 SQLITE_CFLAGS =
 SQLITE_LIBS = -lsqlite3
 
-CFLAGS = -O2 -g
+CFLAGS = -O2 -g -DNDEBUG
 override CFLAGS += -std=c11 -fPIC -fvisibility=hidden -pthread $(SANITIZE)
 override CFLAGS += -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+ifeq ($(shell uname -m),x86_64)
+override CFLAGS += -mpopcnt # in every x86-64 since 2008; nodes are searched with it
+endif
 ifneq ($(CI)$(STRICT),)
 override CFLAGS += -Werror
 endif
@@ -85,6 +89,7 @@ $(WITH_SQL): $(STATIC)
 $(WITH_SQL): LIBS += $(SQLITE_LIBS)
 $(TESTS): LIBS += -lcmocka
 $(FUZZ): LIBS += -fsanitize=fuzzer
+$(BUILD)/bench/bench_core: LIBS += -llmdb
 
 $(TESTS) $(FUZZ) $(BENCH): %: %.o $(LIB)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
@@ -92,14 +97,15 @@ $(TESTS) $(FUZZ) $(BENCH): %: %.o $(LIB)
 # A variant is this Makefile with another BUILD; tests/run tests what it finds in each directory.
 ASAN = BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
        SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
-TSAN = BUILD=build/tsan SANITIZE=-fsanitize=thread
+TSAN = BUILD=build/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 FUZZING = BUILD=build/fuzz CC=clang CFLAGS="-O1 -g" \
           SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all"
 
-build-test: all $(TESTS) $(BENCH)
+build-test: all $(TESTS)
 build-variant: $(LOADABLE) $(TESTS)
 build-tests: $(TESTS)
 build-fuzz: $(FUZZ)
+build-bench: $(BENCH)
 build-asan:
 	@$(MAKE) $(ASAN) build-variant
 build-tsan:
@@ -127,7 +133,9 @@ check-all:
 	@$(MAKE) build-test build-asan build-tsan build-fuzzing
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build build/asan build/tsan build/fuzz
 
-bench: $(BENCH)
+bench:
+	@tests/setup bench
+	@$(MAKE) build-bench
 	@for b in $(BENCH); do $$b || exit 1; done
 
 demo:
@@ -147,5 +155,5 @@ clean:
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 
 .PHONY: all test check asan tsan fuzz check-all bench demo install clean \
-        build-test build-variant build-tests build-fuzz build-asan build-tsan build-fuzzing
+        build-test build-variant build-tests build-fuzz build-bench build-asan build-tsan build-fuzzing
 .SECONDARY:
