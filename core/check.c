@@ -11,7 +11,7 @@
 ** for a better one. */
 static char *complain(const sdb_version *v, int index, const char *wrong)
 {
-    const char *name = index ? v->table->index[index].def.name : "rowid";
+    const char *name = index ? v->set->at[index]->def.name : "rowid";
     size_t size = strlen(wrong) + strlen(v->name) + strlen(name) + 32;
     char *text = malloc(size);
     if (text)
@@ -26,15 +26,15 @@ static const char *check_rows(const sdb_version *v, int i, sdb_buf *key)
     const char *wrong = NULL;
     sdb_iter it;
     sdb_iter_init(&it);
-    sdb_iter_open(&it, &t->index[SDB_BY_ROWID].leaves, t->arena.base, v->root[SDB_BY_ROWID]);
+    sdb_iter_open(&it, &v->set->at[SDB_BY_ROWID]->leaves, t->arena.base, v->root[SDB_BY_ROWID]);
     int rc = sdb_iter_first(&it);
     for (; rc == SDB_OK && !wrong; rc = sdb_iter_next(&it)) {
         const sdb_row *row = sdb_row_at(t, it.leaf);
         key->n = 0;
-        rc = sdb_index_row_key(&t->index[i], row, key);
+        rc = sdb_index_row_key(v->set->at[i], row, key);
         if (rc != SDB_OK)
             break;
-        if (sdb_radix_get(&t->index[i].leaves, t->arena.base, v->root[i], key->at, key->n) != it.leaf)
+        if (sdb_radix_get(&v->set->at[i]->leaves, t->arena.base, v->root[i], key->at, key->n) != it.leaf)
             wrong = "a row of the table is not in the index";
     }
     if (rc < 0)
@@ -49,8 +49,8 @@ static char *check_version(const sdb_version *v)
     const char *wrong = NULL;
     uint64_t rows = sdb_version_count(v), leaves;
     int i = 0;
-    for (; i < v->table->n_indexes && !wrong; i++) {
-        wrong = sdb_radix_check(&v->table->index[i].leaves, v->table->arena.base, v->root[i],
+    for (; i < v->set->n && !wrong; i++) {
+        wrong = sdb_radix_check(&v->set->at[i]->leaves, v->table->arena.base, v->root[i],
                                 SDB_STAMP_MAX, &leaves);
         if (!wrong && leaves != rows)
             wrong = "the index has more or fewer entries than the table has rows";

@@ -49,7 +49,7 @@ void sdb_cursor_free(sdb_cursor *cur)
 static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on_txn)
 {
     cur->table = v->table;
-    cur->index = &v->table->index[index];
+    cur->index = v->set->at[index];
     cur->on_txn = on_txn;
     cur->is_single = false;
     sdb_iter_open(&cur->it, &cur->index->leaves, v->table->arena.base, v->root[index]);
@@ -58,7 +58,7 @@ static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on
 int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table, int index)
 {
     const sdb_version *v = snap->root ? sdb_root_version(snap->root, table) : NULL;
-    if (cur->table || !v || index < 0 || index >= table->n_indexes)
+    if (cur->table || !v || index < 0 || index >= v->set->n)
         return SDB_MISUSE;
     cursor_set(cur, v, index, false);
     return SDB_OK;
@@ -67,7 +67,7 @@ int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table,
 int sdb_cursor_open_txn(sdb_cursor *cur, sdb_txn *txn, sdb_table *table, int index)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
-    if (cur->table || !v || index < 0 || index >= table->n_indexes)
+    if (cur->table || !v || index < 0 || index >= v->set->n)
         return SDB_MISUSE;
     int rc = sdb_txn_hold(txn, table, &cur->hold);
     if (rc == SDB_OK)

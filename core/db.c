@@ -15,6 +15,8 @@ const char *sdb_errmsg(int rc)
         return "there is no such row, or no further one";
     case SDB_EXISTS:
         return "another row, table or index holds that key or name";
+    case SDB_DUPLICATE:
+        return "two rows hold the same key of an index that is to be unique";
     case SDB_NOMEM:
         return "out of memory";
     case SDB_FULL:
@@ -76,7 +78,7 @@ static void root_free(sdb_root *root)
 static void version_free(sdb_db *db, sdb_version *v)
 {
     sdb_table *t = v->table;
-    sdb_free(v);
+    sdb_version_free(v);
     if (--t->n_versions == 0) {
         db->slot[t->slot] = NULL;
         sdb_arena_fini(&t->arena);

@@ -196,28 +196,77 @@ int sdb_index_bounds(const sdb_index *index, const sdb_range *range, sdb_buf *ou
     return SDB_OK;
 }
 
-/* ---------------------------------------------------------------- definition */
+/* ---------------------------------------------------------------- objects */
 
-int sdb_index_init(sdb_index *index, const sdb_index_def *def, int n_columns, int rowid_column)
+sdb_index *sdb_index_new(const sdb_index_def *def, int n_columns, int rowid_column)
 {
-    *index = (sdb_index){.n_columns = n_columns, .rowid_column = rowid_column};
+    size_t parts = def ? def->n_parts * sizeof *def->parts : 0, name = def ? strlen(def->name) + 1 : 0;
+    sdb_index *index = sdb_zalloc(sizeof *index + parts + name);
+    if (!index)
+        return NULL;
+    index->n_ref = 1;
+    index->n_columns = n_columns;
+    index->rowid_column = rowid_column;
     index->leaves = (sdb_leaves){def ? columns_diff : rowid_diff, row_key, index};
-    if (!def)
-        return SDB_OK;
-    size_t name = strlen(def->name) + 1, parts = def->n_parts * sizeof *def->parts;
-    char *copy = sdb_malloc(parts + name);
-    if (!copy)
-        return SDB_NOMEM;
-    memcpy(copy, def->parts, parts);
-    memcpy(copy + parts, def->name, name);
-    index->def = *def;
-    index->def.parts = (const sdb_part *)(const void *)copy;
-    index->def.name = copy + parts;
-    return SDB_OK;
+    if (def) {
+        char *copy = (char *)(index + 1);
+        memcpy(copy, def->parts, parts);
+        memcpy(copy + parts, def->name, name);
+        index->def = *def;
+        index->def.parts = (const sdb_part *)(const void *)copy;
+        index->def.name = copy + parts;
+    }
+    return index;
 }
 
-void sdb_index_fini(sdb_index *index)
+sdb_index *sdb_index_ref(sdb_index *index)
 {
-    sdb_free((void *)(uintptr_t)index->def.parts);
-    index->def.parts = NULL;
+    atomic_fetch_add_explicit(&index->n_ref, 1, memory_order_relaxed);
+    return index;
+}
+
+void sdb_index_unref(sdb_index *index)
+{
+    if (index && atomic_fetch_sub_explicit(&index->n_ref, 1, memory_order_acq_rel) == 1)
+        sdb_free(index);
+}
+
+sdb_indexes *sdb_indexes_new(int n)
+{
+    sdb_indexes *set = sdb_zalloc(sizeof *set + (size_t)n * sizeof *set->at);
+    if (set)
+        set->n_ref = 1;
+    return set;
+}
+
+sdb_indexes *sdb_indexes_ref(sdb_indexes *set)
+{
+    atomic_fetch_add_explicit(&set->n_ref, 1, memory_order_relaxed);
+    return set;
+}
+
+void sdb_indexes_unref(sdb_indexes *set)
+{
+    if (!set || atomic_fetch_sub_explicit(&set->n_ref, 1, memory_order_acq_rel) > 1)
+        return;
+    for (int i = 0; i < set->n; i++)
+        sdb_index_unref(set->at[i]);
+    sdb_free(set);
+}
+
+static int ascii_lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
+}
+
+int sdb_indexes_find(const sdb_indexes *set, const char *name)
+{
+    for (int i = 1; i < set->n; i++) {
+        const char *a = set->at[i]->def.name, *b = name;
+        while (*a && ascii_lower(*a) == ascii_lower(*b))
+            a++, b++;
+        if (ascii_lower(*a) == ascii_lower(*b))
+            return i;
+    }
+    return 0;
 }

@@ -13,16 +13,34 @@
 #include "row.h"
 
 typedef struct sdb_index {
+    _Atomic int n_ref;
     sdb_index_def def; /* of index 0: no parts */
     sdb_leaves leaves;
     int n_columns; /* of the table, as row.h wants them */
     int rowid_column;
 } sdb_index;
 
-/* Fill in from a definition (copied; NULL: index 0). SDB_NOMEM. fini accepts a zeroed index. */
-SDB_MUST int sdb_index_init(sdb_index *index, const sdb_index_def *def, int n_columns,
-                            int rowid_column);
-void sdb_index_fini(sdb_index *index);
+/* The indexes of a table at one time, by number: immutable, counted, shared by all versions of that
+** time. */
+typedef struct sdb_indexes {
+    _Atomic int n_ref;
+    int n;
+    sdb_index *at[];
+} sdb_indexes;
+
+/* An index from a definition (copied; NULL: index 0), counted once; NULL: no memory. unref accepts
+** NULL. */
+sdb_index *sdb_index_new(const sdb_index_def *def, int n_columns, int rowid_column);
+sdb_index *sdb_index_ref(sdb_index *index);
+void sdb_index_unref(sdb_index *index);
+
+/* A set with room for n indexes, none in it yet, counted once; NULL: no memory. unref accepts NULL. */
+sdb_indexes *sdb_indexes_new(int n);
+sdb_indexes *sdb_indexes_ref(sdb_indexes *set);
+void sdb_indexes_unref(sdb_indexes *set);
+
+/* The number of the index of that name, without regard to ASCII case, or 0. */
+int sdb_indexes_find(const sdb_indexes *set, const char *name);
 
 /* Append the key of a row to be, or of a row. *is_free: the key cannot clash with another row's (it
 ** holds its own rowid). SDB_NOMEM. */

@@ -414,6 +414,29 @@ sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, co
     return leaf;
 }
 
+int sdb_radix_retire(sdb_edit *e, sdb_link root)
+{
+    sdb_links nodes = {0}; /* those met; the walk goes through them in turn */
+    int rc = root && !is_leaf(root) ? sdb_links_reserve(&nodes, 1) : SDB_OK;
+    if (rc == SDB_OK && root && !is_leaf(root))
+        sdb_links_push(&nodes, root);
+    for (size_t i = 0; i < nodes.n && rc == SDB_OK; i++) {
+        const sdb_node *n = sdb_at(e->arena->base, nodes.at[i]);
+        rc = sdb_links_reserve(&nodes, sdb_node_children(n));
+        if (rc != SDB_OK)
+            break;
+        for (int pos = sdb_node_next(n, SDB_POS_LEAF); pos != SDB_POS_NONE; pos = sdb_node_next(n, pos))
+            if (!is_leaf(sdb_node_child(n, pos)))
+                sdb_links_push(&nodes, sdb_node_child(n, pos));
+    }
+    if (rc == SDB_OK)
+        rc = sdb_links_reserve(&e->retired, nodes.n);
+    for (size_t i = 0; i < nodes.n && rc == SDB_OK; i++)
+        node_drop(e, nodes.at[i]);
+    sdb_links_fini(&nodes);
+    return rc;
+}
+
 /* ---------------------------------------------------------------- counts */
 
 uint64_t sdb_radix_count(const uint8_t *base, sdb_link root)

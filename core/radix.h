@@ -78,6 +78,10 @@ sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root,
 sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root, const uint8_t *key,
                        size_t len);
 
+/* Drop a whole tree from the newest version: its own nodes are freed, the others retired. SDB_NOMEM:
+** nothing has changed. O(nodes), takes memory for a link for each. */
+SDB_MUST int sdb_radix_retire(sdb_edit *edit, sdb_link root);
+
 /* Number of leaves; O(1). */
 uint64_t sdb_radix_count(const uint8_t *base, sdb_link root);
 

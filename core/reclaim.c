@@ -139,18 +139,24 @@ static void dead_run(sdb_table *t, const sdb_pins *pins)
     }
 }
 
-void sdb_reclaim_left(sdb_table *t, const sdb_pins *pins, uint64_t since)
+void sdb_reclaim_left(sdb_table *t, bool (*is_seen)(const void *ctx, uint64_t from, uint64_t to),
+                      const void *ctx)
 {
     for (sdb_version **p = &t->reclaim.left; *p;) {
         sdb_version *v = *p;
-        if (v->born < since || sdb_pins_within(pins, v->born + 1, v->died)) {
+        if (is_seen(ctx, v->born + 1, v->died)) {
             p = &v->next;
             continue;
         }
         *p = v->next;
         sdb_version_free_after(v, v->born);
-        sdb_free(v);
+        sdb_version_free(v);
     }
+}
+
+static bool is_pinned(const void *ctx, uint64_t from, uint64_t to)
+{
+    return sdb_pins_within(ctx, from, to);
 }
 
 void sdb_reclaim_run(sdb_table *t, const sdb_pins *pins, sdb_dead *dead)
@@ -161,7 +167,7 @@ void sdb_reclaim_run(sdb_table *t, const sdb_pins *pins, sdb_dead *dead)
     }
     if (pins->is_short)
         return;
-    sdb_reclaim_left(t, pins, 0); /* first: it reads nodes that only pins now gone have kept */
+    sdb_reclaim_left(t, is_pinned, pins); /* first: it reads nodes that only pins now gone have kept */
     waiting_run(t, pins);
     dead_run(t, pins);
     sdb_arena_trim(&t->arena);
@@ -187,6 +193,6 @@ void sdb_reclaim_fini(sdb_reclaim *r)
     while (r->left) {
         sdb_version *v = r->left;
         r->left = v->next;
-        sdb_free(v);
+        sdb_version_free(v);
     }
 }

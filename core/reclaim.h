@@ -67,8 +67,10 @@ typedef struct sdb_reclaim {
 ** have gone). */
 void sdb_reclaim_run(sdb_table *table, const sdb_pins *pins, sdb_dead *dead);
 
-/* Free the left states that no pin sees, of those with a floor of at least `since`. */
-void sdb_reclaim_left(sdb_table *table, const sdb_pins *pins, uint64_t since);
+/* Free the left states that nobody sees: is_seen tells whether somebody looks at a moment in
+** [from, to). */
+void sdb_reclaim_left(sdb_table *table, bool (*is_seen)(const void *ctx, uint64_t from, uint64_t to),
+                      const void *ctx);
 
 /* Whether there is anything that waits. */
 static inline bool sdb_reclaim_waits(const sdb_reclaim *r)

@@ -108,6 +108,23 @@ uint64_t sdb_snapshot_revision(const sdb_snapshot *snap, const sdb_table *table)
     return v ? v->revision : 0;
 }
 
+static const sdb_indexes *snapshot_set(const sdb_snapshot *snap, const sdb_table *table)
+{
+    const sdb_version *v = sdb_root_version(snap->root, table);
+    return v ? v->set : NULL;
+}
+
+int sdb_snapshot_indexes(const sdb_snapshot *snap, const sdb_table *table)
+{
+    const sdb_indexes *set = snapshot_set(snap, table);
+    return set ? set->n - 1 : 0;
+}
+
+const sdb_index_def *sdb_snapshot_index(const sdb_snapshot *snap, const sdb_table *table, int index)
+{
+    return &snapshot_set(snap, table)->at[index]->def;
+}
+
 /* ---------------------------------------------------------------- all pins */
 
 int sdb_pins_reserve(sdb_db *db, sdb_pins *pins)

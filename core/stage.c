@@ -18,7 +18,7 @@ int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
         return SDB_MISUSE;
     sdb_iter it;
     sdb_iter_init(&it);
-    sdb_iter_open(&it, &table->index[SDB_BY_ROWID].leaves, table->arena.base,
+    sdb_iter_open(&it, &v->set->at[SDB_BY_ROWID]->leaves, table->arena.base,
                   v->root[SDB_BY_ROWID]);
     int rc = sdb_iter_last(&it); /* 8 bytes of key are at most 8 nodes: no memory needed */
     if (rc == SDB_OK)
@@ -46,7 +46,7 @@ int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *va
     size_t size = sdb_row_measure(values, table->n_columns, table->rowid_column);
     if (size == 0)
         return SDB_TOOBIG;
-    rc = sdb_keys_of_values(&txn->keys, table, rowid, values);
+    rc = sdb_keys_of_values(&txn->keys, w->now->set, rowid, values);
     if (rc == SDB_OK)
         rc = sdb_arena_alloc(&table->arena, size, &txn->staged);
     if (rc != SDB_OK)
@@ -62,14 +62,15 @@ int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *va
 const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
 {
     const sdb_table *t = txn->staged_table;
-    assert(t && index >= 0 && index < t->n_indexes);
+    const sdb_version *v = sdb_txn_version(txn, t);
+    assert(t && index >= 0 && index < v->set->n);
     if (except != txn->staged_except) {
         txn->staged_clear = 0;
         txn->staged_except = except;
     }
     const sdb_row *row = NULL;
-    if (index == SDB_BY_ROWID || (t->index[index].def.unique && !(txn->keys.is_free >> index & 1)))
-        row = sdb_version_find(sdb_txn_version(txn, t), index, &txn->keys);
+    if (index == SDB_BY_ROWID || (v->set->at[index]->def.unique && !(txn->keys.is_free >> index & 1)))
+        row = sdb_version_find(v, index, &txn->keys);
     if (row == except)
         row = NULL;
     if (!row)
@@ -92,16 +93,16 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
     }
     if (old != txn->staged_except)
         txn->staged_clear = 0;
-    for (int i = 0; i < t->n_indexes; i++) {
+    for (int i = 0; i < w->now->set->n; i++) {
         if (!(txn->staged_clear >> i & 1) && sdb_stage_clash(txn, i, old)) {
             rc = SDB_EXISTS;
             goto done;
         }
     }
     if (old)
-        rc = sdb_keys_of_row(&txn->old_keys, t, old);
+        rc = sdb_keys_of_row(&txn->old_keys, w->now->set, old);
     if (rc == SDB_OK)
-        rc = sdb_version_reserve(&w->edit, t, &txn->keys, old ? &txn->old_keys : NULL, true);
+        rc = sdb_version_reserve(w->now, &w->edit, &txn->keys, old ? &txn->old_keys : NULL, true);
     if (rc != SDB_OK)
         goto done;
     sdb_row *row = sdb_at(t->arena.base, txn->staged);
@@ -134,9 +135,9 @@ int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
         return rc;
     if (sdb_version_get(w->now, row->rowid) != row)
         return SDB_MISUSE;
-    rc = sdb_keys_of_row(&txn->old_keys, table, row);
+    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row);
     if (rc == SDB_OK)
-        rc = sdb_version_reserve(&w->edit, table, NULL, &txn->old_keys, false);
+        rc = sdb_version_reserve(w->now, &w->edit, NULL, &txn->old_keys, false);
     if (rc != SDB_OK)
         return rc;
     sdb_version_change(w->now, &w->edit, NULL, NULL, row, &txn->old_keys);

@@ -46,6 +46,7 @@ enum {
     SDB_OK = 0,      /* done */
     SDB_DONE = 1,    /* answer: there is no such row, or no further one */
     SDB_EXISTS = 2,  /* answer: another row, table or index holds that key or name */
+    SDB_DUPLICATE = 3, /* answer: two rows hold the same key of an index that is to be unique */
     SDB_NOMEM = -1,  /* the system gave no memory */
     SDB_FULL = -2,   /* the store's memory limit, or a table's address region, is used up */
     SDB_BUSY = -3,   /* another transaction is writing the table */
@@ -134,8 +135,11 @@ const char *sdb_table_name(const sdb_table *table);
 const char *sdb_table_sql(const sdb_table *table); /* as given at creation; never NULL */
 uint64_t sdb_table_id(const sdb_table *table);     /* differs for every table ever made here */
 int sdb_table_columns(const sdb_table *table);
-int sdb_table_indexes(const sdb_table *table);                             /* without 0 */
-const sdb_index_def *sdb_table_index(const sdb_table *table, int index);   /* index >= 1 */
+
+/* The indexes the table was made with, 1 .. sdb_table_indexes. Those it has later are asked of a
+** snapshot or a transaction. */
+int sdb_table_indexes(const sdb_table *table);
+const sdb_index_def *sdb_table_index(const sdb_table *table, int index);
 
 /* A counted reference keeps the table object (not its rows: those belong to snapshots) beyond a
 ** drop. unref accepts NULL. Thread safe. */
@@ -199,6 +203,11 @@ sdb_table *sdb_snapshot_table(const sdb_snapshot *snap, const char *name);
 uint64_t sdb_snapshot_count(const sdb_snapshot *snap, const sdb_table *table);
 uint64_t sdb_snapshot_revision(const sdb_snapshot *snap, const sdb_table *table);
 
+/* The indexes of a table in the held version: how many besides index 0, and each by its number
+** (1 .. that). Borrowed: valid while the snapshot is held. */
+int sdb_snapshot_indexes(const sdb_snapshot *snap, const sdb_table *table);
+const sdb_index_def *sdb_snapshot_index(const sdb_snapshot *snap, const sdb_table *table, int index);
+
 /* ---------------------------------------------------------------- transactions */
 
 /* Begin: takes a snapshot of the store, locks nothing. SDB_NOMEM. */
@@ -215,6 +224,20 @@ uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table);
 SDB_MUST int sdb_txn_create_table(sdb_txn *txn, const sdb_table_def *def, sdb_table **out);
 SDB_MUST int sdb_txn_drop_table(sdb_txn *txn, sdb_table *table);
 SDB_MUST int sdb_txn_rename_table(sdb_txn *txn, sdb_table *table, const char *name);
+
+/* Create an index over the rows there are, or drop one: part of the transaction like any change,
+** undone with it or with a savepoint; readers go on meanwhile. The new index gets the next number;
+** dropping one moves those behind it down. Forgets a staged row of the table. create: SDB_EXISTS (the
+** name is taken, without regard to ASCII case), SDB_DUPLICATE, SDB_TOOBIG (63 are there), SDB_MISUSE
+** (no such column), SDB_NOMEM, SDB_FULL, SDB_BUSY, SDB_STALE. O(rows × key length). */
+SDB_MUST int sdb_txn_create_index(sdb_txn *txn, sdb_table *table, const sdb_index_def *def);
+SDB_MUST int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index);
+
+/* The indexes of a table as the transaction sees it. find: the number of the index of that name
+** without regard to ASCII case, or 0. Borrowed: valid until an index of it is created or dropped. */
+int sdb_txn_indexes(const sdb_txn *txn, const sdb_table *table);
+const sdb_index_def *sdb_txn_index(const sdb_txn *txn, const sdb_table *table, int index);
+int sdb_txn_find_index(const sdb_txn *txn, const sdb_table *table, const char *name);
 
 /* One row by rowid as the transaction sees it, or NULL. O(8). */
 const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid);

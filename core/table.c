@@ -8,17 +8,14 @@
 
 /* ---------------------------------------------------------------- definition */
 
-static int ascii_lower(char c)
+int sdb_index_def_check(const sdb_index_def *def, int n_columns)
 {
-    return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
-}
-
-/* Names compare without regard to ASCII case, as SQL's do. */
-static bool names_equal(const char *a, const char *b)
-{
-    while (*a && ascii_lower(*a) == ascii_lower(*b))
-        a++, b++;
-    return ascii_lower(*a) == ascii_lower(*b);
+    if (strlen(def->name) > SDB_MAX_NAME)
+        return SDB_TOOBIG;
+    for (int p = 0; p < def->n_parts; p++)
+        if (def->parts[p].column >= n_columns || def->parts[p].collation > SDB_RTRIM)
+            return SDB_MISUSE;
+    return def->n_parts < 1 ? SDB_MISUSE : SDB_OK;
 }
 
 static int def_check(const sdb_table_def *def)
@@ -28,20 +25,10 @@ static int def_check(const sdb_table_def *def)
         return SDB_MISUSE;
     if (strlen(def->name) > SDB_MAX_NAME)
         return SDB_TOOBIG;
-    for (int i = 0; i < def->n_indexes; i++) {
-        const sdb_index_def *index = &def->indexes[i];
-        if (strlen(index->name) > SDB_MAX_NAME)
-            return SDB_TOOBIG;
-        if (index->n_parts < 1)
-            return SDB_MISUSE;
-        for (int p = 0; p < index->n_parts; p++)
-            if (index->parts[p].column >= def->n_columns || index->parts[p].collation > SDB_RTRIM)
-                return SDB_MISUSE;
-        for (int o = 0; o < i; o++)
-            if (names_equal(index->name, def->indexes[o].name))
-                return SDB_EXISTS;
-    }
-    return SDB_OK;
+    int rc = SDB_OK;
+    for (int i = 0; i < def->n_indexes && rc == SDB_OK; i++)
+        rc = sdb_index_def_check(&def->indexes[i], def->n_columns);
+    return rc;
 }
 
 const char *sdb_table_add_name(sdb_table *table, const char *name)
@@ -56,17 +43,20 @@ const char *sdb_table_add_name(sdb_table *table, const char *name)
     return copy->text;
 }
 
-size_t sdb_version_size(const sdb_table *table)
+/* Index 0 and those of the definition. */
+static int indexes_make(const sdb_table_def *def, sdb_indexes **out)
 {
-    return sizeof(sdb_version) + (size_t)table->n_indexes * sizeof(sdb_link);
-}
-
-sdb_version *sdb_version_new(const sdb_table *table)
-{
-    sdb_version *v = sdb_zalloc(sdb_version_size(table));
-    if (v)
-        v->table = (sdb_table *)(uintptr_t)table;
-    return v;
+    sdb_indexes *set = *out = sdb_indexes_new(def->n_indexes + 1);
+    for (int i = 0; set && i <= def->n_indexes; i++) {
+        const sdb_index_def *index = i ? &def->indexes[i - 1] : NULL;
+        if (index && sdb_indexes_find(set, index->name))
+            return SDB_EXISTS;
+        set->at[i] = sdb_index_new(index, def->n_columns, def->rowid_column);
+        if (!set->at[i])
+            return SDB_NOMEM;
+        set->n++;
+    }
+    return set ? SDB_OK : SDB_NOMEM;
 }
 
 int sdb_table_new(sdb_db *db, sdb_budget *budget, const sdb_table_def *def, sdb_table **out,
@@ -84,31 +74,20 @@ int sdb_table_new(sdb_db *db, sdb_budget *budget, const sdb_table_def *def, sdb_
     t->rowid_column = def->rowid_column;
     size_t n_sql = def->sql ? strlen(def->sql) + 1 : 1;
     t->sql = sdb_malloc(n_sql);
-    t->index = sdb_zalloc((def->n_indexes + 1u) * sizeof *t->index);
-    rc = t->sql && t->index && sdb_table_add_name(t, def->name) ? sdb_arena_init(&t->arena, budget)
-                                                                : SDB_NOMEM;
-    if (rc != SDB_OK)
-        goto fail;
-    memcpy(t->sql, def->sql ? def->sql : "", n_sql);
-    for (; t->n_indexes <= def->n_indexes; t->n_indexes++) {
-        rc = sdb_index_init(&t->index[t->n_indexes],
-                            t->n_indexes ? &def->indexes[t->n_indexes - 1] : NULL, t->n_columns,
-                            t->rowid_column);
-        if (rc != SDB_OK)
-            goto fail;
-    }
-    *version = sdb_version_new(t);
-    if (!*version) {
+    rc = t->sql && sdb_table_add_name(t, def->name) ? indexes_make(def, &t->set) : SDB_NOMEM;
+    if (rc == SDB_OK)
+        rc = sdb_arena_init(&t->arena, budget);
+    if (rc == SDB_OK && !(*version = sdb_version_new(t, t->set, t->set->n)))
         rc = SDB_NOMEM;
-        goto fail;
+    if (rc != SDB_OK) {
+        sdb_table_unref(t);
+        return rc;
     }
+    memcpy(t->sql, def->sql ? def->sql : "", n_sql);
     (*version)->name = t->names->text;
     t->n_versions = 1;
     *out = t;
     return SDB_OK;
-fail:
-    sdb_table_unref(t);
-    return rc;
 }
 
 sdb_table *sdb_table_ref(sdb_table *table)
@@ -124,9 +103,7 @@ void sdb_table_unref(sdb_table *table)
         return;
     sdb_arena_fini(&table->arena);
     sdb_reclaim_fini(&table->reclaim);
-    for (int i = 0; i < table->n_indexes; i++)
-        sdb_index_fini(&table->index[i]);
-    sdb_free(table->index);
+    sdb_indexes_unref(table->set);
     while (table->names) {
         sdb_name *name = table->names;
         table->names = name->next;
@@ -161,13 +138,13 @@ int sdb_table_columns(const sdb_table *table)
 
 int sdb_table_indexes(const sdb_table *table)
 {
-    return table->n_indexes - 1;
+    return table->set->n - 1;
 }
 
 const sdb_index_def *sdb_table_index(const sdb_table *table, int index)
 {
-    assert(index >= 1 && index < table->n_indexes);
-    return &table->index[index].def;
+    assert(index >= 1 && index < table->set->n);
+    return &table->set->at[index]->def;
 }
 
 sdb_value sdb_row_value(const sdb_table *table, const sdb_row *row, int column)
@@ -177,14 +154,14 @@ sdb_value sdb_row_value(const sdb_table *table, const sdb_row *row, int column)
 
 /* ---------------------------------------------------------------- keys */
 
-int sdb_keys_of_values(sdb_keys *keys, const sdb_table *table, int64_t rowid,
+int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
                        const sdb_value *values)
 {
     keys->buf.n = 0;
     keys->is_free = 0;
-    for (int i = 0; i < table->n_indexes; i++) {
+    for (int i = 0; i < set->n; i++) {
         bool is_free;
-        int rc = sdb_index_key(&table->index[i], rowid, values, &keys->buf, &is_free);
+        int rc = sdb_index_key(set->at[i], rowid, values, &keys->buf, &is_free);
         if (rc != SDB_OK)
             return rc;
         keys->end[i] = keys->buf.n;
@@ -193,11 +170,11 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_table *table, int64_t rowid,
     return SDB_OK;
 }
 
-int sdb_keys_of_row(sdb_keys *keys, const sdb_table *table, const sdb_row *row)
+int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row)
 {
     keys->buf.n = 0;
-    for (int i = 0; i < table->n_indexes; i++) {
-        int rc = sdb_index_row_key(&table->index[i], row, &keys->buf);
+    for (int i = 0; i < set->n; i++) {
+        int rc = sdb_index_row_key(set->at[i], row, &keys->buf);
         if (rc != SDB_OK)
             return rc;
         keys->end[i] = keys->buf.n;
@@ -206,6 +183,34 @@ int sdb_keys_of_row(sdb_keys *keys, const sdb_table *table, const sdb_row *row)
 }
 
 /* ---------------------------------------------------------------- versions */
+
+sdb_version *sdb_version_new(sdb_table *table, sdb_indexes *set, int room)
+{
+    assert(room >= set->n);
+    sdb_version *v = sdb_zalloc(sizeof *v + (size_t)room * sizeof *v->root);
+    if (!v)
+        return NULL;
+    v->table = table;
+    v->set = sdb_indexes_ref(set);
+    return v;
+}
+
+void sdb_version_free(sdb_version *v)
+{
+    if (v)
+        sdb_indexes_unref(v->set);
+    sdb_free(v);
+}
+
+void sdb_version_copy(sdb_version *to, const sdb_version *from)
+{
+    sdb_indexes *set = to->set;
+    to->name = from->name;
+    to->revision = from->revision;
+    to->set = sdb_indexes_ref(from->set);
+    memcpy(to->root, from->root, (size_t)from->set->n * sizeof *to->root);
+    sdb_indexes_unref(set);
+}
 
 uint64_t sdb_version_count(const sdb_version *v)
 {
@@ -216,7 +221,7 @@ static const sdb_row *find(const sdb_version *v, int index, const uint8_t *key, 
 {
     const sdb_table *t = v->table;
     sdb_link link =
-        sdb_radix_get(&t->index[index].leaves, t->arena.base, v->root[index], key, len);
+        sdb_radix_get(&v->set->at[index]->leaves, t->arena.base, v->root[index], key, len);
     return link ? sdb_row_at(t, link) : NULL;
 }
 
@@ -234,11 +239,11 @@ const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys 
     return find(v, index, key, len);
 }
 
-int sdb_version_reserve(sdb_edit *edit, const sdb_table *table, const sdb_keys *new_keys,
+int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *new_keys,
                         const sdb_keys *old_keys, bool limited)
 {
     size_t bytes = 0, links = 1; /* the old row */
-    for (int i = 0; i < table->n_indexes; i++) {
+    for (int i = 0; i < v->set->n; i++) {
         for (int side = 0; side < 2; side++) {
             const sdb_keys *keys = side ? old_keys : new_keys;
             size_t len;
@@ -264,8 +269,8 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
 {
     sdb_table *t = v->table;
     sdb_link link = row ? sdb_row_link(t, row) : 0, old_link = old ? sdb_row_link(t, old) : 0;
-    for (int i = 0; i < t->n_indexes; i++) {
-        const sdb_leaves *leaves = &t->index[i].leaves;
+    for (int i = 0; i < v->set->n; i++) {
+        const sdb_leaves *leaves = &v->set->at[i]->leaves;
         size_t len = 0, old_len = 0;
         const uint8_t *key = row ? sdb_key_at(keys, i, &len) : NULL;
         const uint8_t *old_key = old ? sdb_key_at(old_keys, i, &old_len) : NULL;
@@ -287,6 +292,34 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
         sdb_links_push(&edit->retired, old_link);
 }
 
+int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *index, sdb_link *root)
+{
+    const sdb_table *t = v->table;
+    sdb_buf key = {0};
+    sdb_iter it;
+    *root = 0;
+    sdb_iter_init(&it);
+    sdb_iter_open(&it, &v->set->at[SDB_BY_ROWID]->leaves, t->arena.base, v->root[SDB_BY_ROWID]);
+    int rc = sdb_iter_first(&it);
+    while (rc == SDB_OK) {
+        key.n = 0;
+        rc = sdb_index_row_key(index, sdb_row_at(t, it.leaf), &key);
+        if (rc == SDB_OK)
+            rc = sdb_arena_reserve(edit->arena, sdb_radix_need(edit->arena, key.n), true);
+        if (rc == SDB_OK && sdb_radix_put(&index->leaves, edit, root, key.at, key.n, it.leaf))
+            rc = SDB_DUPLICATE;
+        if (rc == SDB_OK)
+            rc = sdb_iter_next(&it);
+    }
+    if (rc != SDB_DONE) {
+        sdb_radix_free(edit->arena, *root, edit->floor, NULL, NULL);
+        *root = 0;
+    }
+    sdb_iter_fini(&it);
+    sdb_buf_fini(&key);
+    return rc == SDB_DONE ? SDB_OK : rc;
+}
+
 typedef struct sweep {
     sdb_table *table;
     uint64_t floor;
@@ -303,7 +336,7 @@ void sdb_version_free_after(sdb_version *v, uint64_t floor)
 {
     sweep s = {v->table, floor};
     /* The rows last: a walk reads no keys, but the leaves' links of the others must not dangle. */
-    for (int i = v->table->n_indexes - 1; i >= 0; i--)
+    for (int i = v->set->n - 1; i >= 0; i--)
         sdb_radix_free(&v->table->arena, v->root[i], floor, i == SDB_BY_ROWID ? sweep_row : NULL,
                        &s);
 }

@@ -16,6 +16,7 @@ typedef struct sdb_version {
     uint64_t revision;
     uint64_t born, died;      /* seen by pins in [born, died) (reclaim.h) */
     struct sdb_version *next; /* in a list of versions to be freed */
+    sdb_indexes *set;         /* counted */
     sdb_link root[];          /* one for each index, 0 first */
 } sdb_version;
 
@@ -30,11 +31,10 @@ struct sdb_table {
     uint32_t slot;    /* its place in every root (db.h) */
     int n_columns;
     int rowid_column;
-    int n_indexes;    /* with index 0 */
     _Atomic int n_ref;
     char *sql;
     sdb_name *names;  /* every name it had; the last one is the one it was made with */
-    sdb_index *index;
+    sdb_indexes *set; /* the indexes it was made with */
 
     uint32_t n_versions;      /* versions not freed; guarded by the store's mutex */
     _Atomic(sdb_txn *) owner; /* holds the write lock, or NULL; set under the store's mutex */
@@ -53,8 +53,16 @@ SDB_MUST int sdb_table_new(sdb_db *db, sdb_budget *budget, const sdb_table_def *
 /* Another name for the versions to come; NULL: no memory. */
 const char *sdb_table_add_name(sdb_table *table, const char *name);
 
-sdb_version *sdb_version_new(const sdb_table *table); /* roots not set; NULL: no memory */
-size_t sdb_version_size(const sdb_table *table);
+/* A version with these indexes, all of them empty, and room for `room` of them; NULL: no memory. free
+** accepts NULL and leaves the trees. */
+sdb_version *sdb_version_new(sdb_table *table, sdb_indexes *set, int room);
+void sdb_version_free(sdb_version *v);
+
+/* Take over name, revision, indexes and roots, for which there is room. */
+void sdb_version_copy(sdb_version *to, const sdb_version *from);
+
+/* Whether a table of so many columns can have such an index. SDB_MISUSE, SDB_TOOBIG. */
+SDB_MUST int sdb_index_def_check(const sdb_index_def *def, int n_columns);
 
 uint64_t sdb_version_count(const sdb_version *v);
 
@@ -78,9 +86,9 @@ typedef struct sdb_keys {
     uint64_t is_free; /* bit i: the key in index i cannot clash with another row's */
 } sdb_keys;
 
-SDB_MUST int sdb_keys_of_values(sdb_keys *keys, const sdb_table *table, int64_t rowid,
+SDB_MUST int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
                                 const sdb_value *values); /* SDB_NOMEM */
-SDB_MUST int sdb_keys_of_row(sdb_keys *keys, const sdb_table *table, const sdb_row *row);
+SDB_MUST int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row);
 
 static inline const uint8_t *sdb_key_at(const sdb_keys *keys, int index, size_t *len)
 {
@@ -94,13 +102,19 @@ const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys 
 
 /* Make sure that a change with these keys (one set may be NULL) cannot fail. `limited`: see
 ** sdb_arena_reserve. SDB_NOMEM, SDB_FULL. */
-SDB_MUST int sdb_version_reserve(sdb_edit *edit, const sdb_table *table, const sdb_keys *new_keys,
+SDB_MUST int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *new_keys,
                                  const sdb_keys *old_keys, bool limited);
 
 /* Put `row` into every index in place of `old` (either may be NULL, not both), whose keys are
 ** these. After sdb_version_reserve it cannot fail. `old` is freed, or retired. */
 void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, const sdb_keys *keys,
                         const sdb_row *old, const sdb_keys *old_keys);
+
+/* Build the tree of one more index over the rows of a version. The edit is the transaction's, with
+** room for nothing. SDB_DUPLICATE: two rows have the same key of a unique index; SDB_NOMEM,
+** SDB_FULL: nothing is left of it. */
+SDB_MUST int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *index,
+                               sdb_link *root);
 
 /* Free a row that nobody sees. */
 void sdb_row_free(sdb_table *table, sdb_link link);

@@ -160,7 +160,7 @@ static bool is_table_held(const sdb_txn *txn, const sdb_table *table, uint64_t s
 static int spares_fill(sdb_txn *txn, sdb_work *w)
 {
     for (; w->n_spare < (uint32_t)txn->n_savepoint + 1; w->n_spare++) {
-        sdb_version *v = sdb_version_new(w->table);
+        sdb_version *v = sdb_version_new(w->table, w->now->set, w->room);
         if (!v)
             return SDB_NOMEM;
         v->next = w->spare;
@@ -174,7 +174,7 @@ static void spares_free(sdb_work *w)
     while (w->spare) {
         sdb_version *v = w->spare;
         w->spare = v->next;
-        sdb_free(v);
+        sdb_version_free(v);
     }
     w->n_spare = 0;
 }
@@ -196,9 +196,20 @@ int sdb_txn_hold(sdb_txn *txn, sdb_table *table, sdb_hold *hold)
     return SDB_OK;
 }
 
+/* Whether a cursor of this transaction sees a moment; those of earlier ones are not known here. */
+static bool is_moment_held(const void *ctx, uint64_t from, uint64_t to)
+{
+    const sdb_txn *txn = ctx;
+    if (from <= txn->start)
+        return true;
+    for (const sdb_hold *h = txn->holds.next; h != &txn->holds; h = h->next)
+        if (h->stamp >= from && h->stamp < to)
+            return true;
+    return false;
+}
+
 void sdb_txn_release_hold(sdb_hold *hold)
 {
-    static const sdb_pins NONE = {0};
     sdb_txn *txn = hold->txn;
     sdb_table *table = hold->table;
     if (!txn) { /* it has outlived its transaction */
@@ -213,11 +224,8 @@ void sdb_txn_release_hold(sdb_hold *hold)
     hold_unlink(hold);
     if (atomic_load_explicit(&table->owner, memory_order_relaxed) != txn)
         return;
-    bool is_last = true; /* of the table */
-    for (const sdb_hold *h = txn->holds.next; h != &txn->holds; h = h->next)
-        is_last &= h->table != table;
-    if (table->reclaim.left && is_last)
-        sdb_reclaim_left(table, &NONE, txn->start); /* those of earlier ones have other holders */
+    /* At once: the floor may sink below what a left state hangs on. */
+    sdb_reclaim_left(table, is_moment_held, txn);
     if (hold->stamp > txn->start)
         txn_sweep(txn);
 }
@@ -244,7 +252,8 @@ int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
     sdb_work *w = work_new(txn, table);
     if (!w)
         return SDB_NOMEM;
-    w->now = sdb_version_new(table);
+    w->room = v->set->n;
+    w->now = sdb_version_new(table, v->set, w->room);
     if (!w->now) {
         sdb_dead_free(w->dead);
         return SDB_NOMEM;
@@ -260,11 +269,11 @@ int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
         atomic_store_explicit(&table->owner, txn, memory_order_relaxed);
     pthread_mutex_unlock(&db->mutex);
     if (rc != SDB_OK) {
-        sdb_free(w->now);
+        sdb_version_free(w->now);
         sdb_dead_free(w->dead);
         return rc;
     }
-    memcpy(w->now, v, sdb_version_size(table));
+    sdb_version_copy(w->now, v);
     w->base = v;
     table->work = txn->n_work++;
     txn->table[table->slot] = w->now;
@@ -377,11 +386,12 @@ int sdb_txn_create_table(sdb_txn *txn, const sdb_table_def *def, sdb_table **out
     if (rc != SDB_OK) {
         if (w)
             sdb_dead_free(w->dead);
-        sdb_free(v);
+        sdb_version_free(v);
         sdb_table_unref(table);
         return rc;
     }
     w->now = v;
+    w->room = v->set->n;
     table->work = txn->n_work++;
     while (txn->n_table <= table->slot)
         txn->table[txn->n_table++] = NULL;
@@ -424,6 +434,117 @@ int sdb_txn_rename_table(sdb_txn *txn, sdb_table *table, const char *name)
     return rc;
 }
 
+/* ---------------------------------------------------------------- indexes */
+
+/* Room for one index more: in a larger working version, and in larger spares where there are any. */
+static int work_widen(sdb_txn *txn, sdb_work *w)
+{
+    sdb_work wide = {.table = w->table, .room = w->room + 1};
+    wide.now = sdb_version_new(w->table, w->now->set, wide.room);
+    int rc = !wide.now ? SDB_NOMEM : w->n_spare ? spares_fill(txn, &wide) : SDB_OK;
+    if (rc != SDB_OK) {
+        spares_free(&wide);
+        sdb_version_free(wide.now);
+        return rc;
+    }
+    sdb_version_copy(wide.now, w->now);
+    spares_free(w);
+    sdb_version_free(w->now);
+    w->now = wide.now;
+    w->room = wide.room;
+    w->spare = wide.spare;
+    w->n_spare = wide.n_spare;
+    txn->table[w->table->slot] = w->now;
+    return SDB_OK;
+}
+
+int sdb_txn_create_index(sdb_txn *txn, sdb_table *table, const sdb_index_def *def)
+{
+    sdb_work *w;
+    int rc = sdb_index_def_check(def, table->n_columns);
+    if (rc == SDB_OK)
+        rc = sdb_txn_open_work(txn, table, &w);
+    if (rc != SDB_OK)
+        return rc;
+    int n = w->now->set->n;
+    if (sdb_indexes_find(w->now->set, def->name))
+        return SDB_EXISTS;
+    if (n == SDB_MAX_INDEXES)
+        return SDB_TOOBIG;
+    if (txn->staged_table == table)
+        sdb_stage_drop(txn); /* its keys lack the new index's */
+    if (n == w->room)
+        rc = work_widen(txn, w);
+    sdb_indexes *set = rc == SDB_OK ? sdb_indexes_new(n + 1) : NULL;
+    for (int i = 0; set && i < n; i++)
+        set->at[set->n++] = sdb_index_ref(w->now->set->at[i]);
+    if (set && (set->at[n] = sdb_index_new(def, table->n_columns, table->rowid_column)))
+        set->n++;
+    sdb_link root;
+    if (rc == SDB_OK)
+        rc = set && set->n > n ? sdb_version_build(w->now, &w->edit, set->at[n], &root) : SDB_NOMEM;
+    if (rc != SDB_OK) {
+        sdb_indexes_unref(set);
+        return rc;
+    }
+    sdb_indexes_unref(w->now->set);
+    w->now->set = set;
+    w->now->root[n] = root;
+    return SDB_OK;
+}
+
+int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index)
+{
+    sdb_work *w;
+    int rc = sdb_txn_open_work(txn, table, &w);
+    if (rc != SDB_OK)
+        return rc;
+    sdb_version *v = w->now;
+    int n = v->set->n;
+    if (index < 1 || index >= n)
+        return SDB_MISUSE;
+    if (txn->staged_table == table)
+        sdb_stage_drop(txn);
+    sdb_indexes *set = sdb_indexes_new(n - 1);
+    if (!set)
+        return SDB_NOMEM;
+    rc = sdb_radix_retire(&w->edit, v->root[index]);
+    if (rc != SDB_OK) {
+        sdb_indexes_unref(set);
+        return rc;
+    }
+    for (int i = 0; i < n; i++)
+        if (i != index)
+            set->at[set->n++] = sdb_index_ref(v->set->at[i]);
+    memmove(v->root + index, v->root + index + 1, (size_t)(n - 1 - index) * sizeof *v->root);
+    sdb_indexes_unref(v->set);
+    v->set = set;
+    return SDB_OK;
+}
+
+static const sdb_indexes *txn_set(const sdb_txn *txn, const sdb_table *table)
+{
+    const sdb_version *v = sdb_txn_version(txn, table);
+    return v ? v->set : NULL;
+}
+
+int sdb_txn_indexes(const sdb_txn *txn, const sdb_table *table)
+{
+    const sdb_indexes *set = txn_set(txn, table);
+    return set ? set->n - 1 : 0;
+}
+
+const sdb_index_def *sdb_txn_index(const sdb_txn *txn, const sdb_table *table, int index)
+{
+    return &txn_set(txn, table)->at[index]->def;
+}
+
+int sdb_txn_find_index(const sdb_txn *txn, const sdb_table *table, const char *name)
+{
+    const sdb_indexes *set = txn_set(txn, table);
+    return set ? sdb_indexes_find(set, name) : 0;
+}
+
 /* A table created by this transaction is no more. Its cursors, if any, keep it until the end. */
 static void work_discard(sdb_txn *txn, uint32_t i)
 {
@@ -441,16 +562,24 @@ static void work_discard(sdb_txn *txn, uint32_t i)
 
 /* ---------------------------------------------------------------- savepoints */
 
-static size_t saved_size(const sdb_table *table)
+static size_t saved_size(const sdb_version *v)
 {
-    return (sizeof(sdb_saved) + (size_t)table->n_indexes * sizeof(sdb_link) + 7) / 8 * 8;
+    return (sizeof(sdb_saved) + (size_t)v->set->n * sizeof(sdb_link) + 7) / 8 * 8;
+}
+
+static void savepoint_pop(sdb_txn *txn)
+{
+    sdb_savepoint *sp = txn->savepoint[--txn->n_savepoint];
+    for (uint32_t i = 0; i < sp->n_work; i++)
+        sdb_indexes_unref(sp->saved[i]->set);
+    sdb_free(sp);
 }
 
 int sdb_txn_savepoint(sdb_txn *txn, int *out)
 {
     size_t size = sizeof(sdb_savepoint) + (txn->n_table + txn->n_work) * sizeof(void *);
     for (uint32_t i = 0; i < txn->n_work; i++)
-        size += saved_size(txn->work[i].table);
+        size += saved_size(txn->work[i].now);
     uint32_t room = (uint32_t)txn->savepoint_room;
     if (!grow(&txn->savepoint, &room, (uint32_t)txn->n_savepoint, sizeof *txn->savepoint))
         return SDB_NOMEM;
@@ -478,8 +607,9 @@ int sdb_txn_savepoint(sdb_txn *txn, int *out)
         saved->name = w->now->name;
         saved->n_retired = w->edit.retired.n;
         saved->is_dropped = w->is_dropped;
-        memcpy(saved->root, w->now->root, (size_t)w->table->n_indexes * sizeof(sdb_link));
-        at += saved_size(w->table);
+        saved->set = sdb_indexes_ref(w->now->set);
+        memcpy(saved->root, w->now->root, (size_t)saved->set->n * sizeof(sdb_link));
+        at += saved_size(w->now);
     }
     sp->table = (sdb_version **)(void *)at;
     if (sp->n_table)
@@ -527,7 +657,7 @@ static void work_leave(sdb_txn *txn, sdb_work *w, uint64_t floor, size_t n_retir
     assert(left);
     w->spare = left->next;
     w->n_spare--;
-    memcpy(left->root, w->now->root, (size_t)t->n_indexes * sizeof(sdb_link));
+    sdb_version_copy(left, w->now);
     left->born = floor;
     left->died = txn->stamp + 1;
     left->next = NULL;
@@ -537,12 +667,22 @@ static void work_leave(sdb_txn *txn, sdb_work *w, uint64_t floor, size_t n_retir
     *last = left;
 }
 
+static void saved_restore(const sdb_saved *saved, sdb_version *v)
+{
+    sdb_indexes *set = v->set;
+    v->name = saved->name;
+    v->revision = saved->revision;
+    v->set = sdb_indexes_ref(saved->set);
+    memcpy(v->root, saved->root, (size_t)saved->set->n * sizeof *v->root);
+    sdb_indexes_unref(set);
+}
+
 void sdb_txn_rollback_to(sdb_txn *txn, int savepoint)
 {
     assert(savepoint >= 0 && savepoint < txn->n_savepoint);
     sdb_stage_drop(txn);
     while (txn->n_savepoint > savepoint + 1)
-        sdb_free(txn->savepoint[--txn->n_savepoint]);
+        savepoint_pop(txn);
     const sdb_savepoint *sp = txn->savepoint[savepoint];
     for (uint32_t i = txn->n_work; i-- > 0;) {
         sdb_work *w = &txn->work[i];
@@ -552,11 +692,11 @@ void sdb_txn_rollback_to(sdb_txn *txn, int savepoint)
             continue;
         }
         work_leave(txn, w, saved ? sp->stamp : txn->start, saved ? saved->n_retired : 0);
-        w->now->revision = saved ? saved->revision : w->base->revision;
-        w->now->name = saved ? saved->name : w->base->name;
         w->is_dropped = saved && saved->is_dropped;
-        memcpy(w->now->root, saved ? saved->root : w->base->root,
-               (size_t)w->table->n_indexes * sizeof(sdb_link));
+        if (saved)
+            saved_restore(saved, w->now);
+        else
+            sdb_version_copy(w->now, w->base);
     }
     if (sp->n_table)
         memcpy(txn->table, sp->table, sp->n_table * sizeof *sp->table);
@@ -581,7 +721,7 @@ void sdb_txn_release(sdb_txn *txn, int savepoint)
         w->must_sweep = true;
     }
     while (txn->n_savepoint > savepoint)
-        sdb_free(txn->savepoint[--txn->n_savepoint]);
+        savepoint_pop(txn);
     txn_sweep(txn);
 }
 
@@ -662,7 +802,7 @@ static void txn_publish(sdb_txn *txn)
             w->now->born = txn->start;
             old_add(db, w->now, version);
         } else {
-            sdb_free(w->now);
+            sdb_version_free(w->now);
         }
     }
     last->died = version;
@@ -760,7 +900,7 @@ int sdb_txn_commit(sdb_txn *txn)
         return rc;
     sdb_stage_drop(txn);
     while (txn->n_savepoint > 0)
-        sdb_free(txn->savepoint[--txn->n_savepoint]);
+        savepoint_pop(txn);
     txn_finish(txn, true);
     return SDB_OK;
 }
@@ -771,7 +911,7 @@ void sdb_txn_abort(sdb_txn *txn)
         return;
     sdb_stage_drop(txn);
     while (txn->n_savepoint > 0)
-        sdb_free(txn->savepoint[--txn->n_savepoint]);
+        savepoint_pop(txn);
     /* Without room for the pins everything counts as pinned, until the next commit. */
     int rc = txn->n_work ? sdb_pins_reserve(txn->db, &txn->pins) : SDB_OK;
     (void)rc;
@@ -782,7 +922,7 @@ void sdb_txn_abort(sdb_txn *txn)
             continue;
         }
         work_leave(txn, w, txn->start, 0);
-        sdb_free(w->now);
+        sdb_version_free(w->now);
         w->is_dropped = false;
     }
     txn_finish(txn, false);

@@ -22,6 +22,7 @@ typedef struct sdb_work {
     sdb_table *table;
     sdb_version *base; /* NULL: created by this transaction */
     sdb_version *now;
+    int room; /* of `now`: the most indexes it ever had, and a rollback may bring back */
     sdb_edit edit;
     sdb_dead *dead;     /* takes edit.retired at the end */
     sdb_version *spare; /* to keep rolled back states in, as many as there are savepoints and one */
@@ -37,6 +38,7 @@ typedef struct sdb_saved {
     const char *name;
     size_t n_retired;
     bool is_dropped;
+    sdb_indexes *set; /* counted */
     sdb_link root[];
 } sdb_saved;
 
