@@ -41,7 +41,8 @@ int sdb_open(sdb_db **out)
     sdb_db *db = sdb_zalloc(sizeof *db);
     if (!db)
         return SDB_NOMEM;
-    if (pthread_mutex_init(&db->mutex, NULL) != 0) {
+    if (pthread_mutex_init(&db->mutex, NULL) != 0 ||
+        pthread_mutex_init(&db->watch_mutex, NULL) != 0) {
         sdb_free(db);
         return SDB_NOMEM;
     }
@@ -106,6 +107,7 @@ void sdb_unref(sdb_db *db)
     root_free(root);
     sdb_txn_free(db->idle_txns);
     pthread_mutex_destroy(&db->mutex);
+    pthread_mutex_destroy(&db->watch_mutex);
     sdb_free(db->slot);
     sdb_free(db);
 }

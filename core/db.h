@@ -54,6 +54,7 @@ struct sdb_db {
     _Atomic uint32_t n_waiting; /* tables in which something waits for a pin to go, and the store
                                 ** itself where versions do */
 
+    pthread_mutex_t watch_mutex; /* see watch.h */
     pthread_mutex_t mutex; /* guards all below, and the setting of root and of tables' owners */
     sdb_snapshot *snapshots;
     sdb_hold holds;       /* of transactions that have ended */

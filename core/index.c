@@ -227,8 +227,10 @@ sdb_index *sdb_index_ref(sdb_index *index)
 
 void sdb_index_unref(sdb_index *index)
 {
-    if (index && atomic_fetch_sub_explicit(&index->n_ref, 1, memory_order_acq_rel) == 1)
-        sdb_free(index);
+    if (!index || atomic_fetch_sub_explicit(&index->n_ref, 1, memory_order_acq_rel) > 1)
+        return;
+    sdb_free(index->watches.at); /* each watch counts its index: there is none left */
+    sdb_free(index);
 }
 
 sdb_indexes *sdb_indexes_new(int n)

@@ -12,12 +12,21 @@
 #include "radix.h"
 #include "row.h"
 
+/* The watches of one index (watch.h); guarded by the store's watch_mutex. */
+typedef struct sdb_watches {
+    sdb_watch **at; /* by the beginning of their ranges */
+    sdb_watch **reach; /* reach[i]: of at[0..i], the one whose range ends last */
+    size_t n, room;
+    sdb_watch *open; /* those whose range has no end */
+} sdb_watches;
+
 typedef struct sdb_index {
     _Atomic int n_ref;
     sdb_index_def def; /* of index 0: no parts */
     sdb_leaves leaves;
     int n_columns; /* of the table, as row.h wants them */
     int rowid_column;
+    sdb_watches watches;
 } sdb_index;
 
 /* The indexes of a table at one time, by number: immutable, counted, shared by all versions of that

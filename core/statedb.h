@@ -348,6 +348,63 @@ const sdb_row *sdb_cursor_row(const sdb_cursor *cur);
 ** The cursor does not move. SDB_NOMEM as for seek. */
 SDB_MUST int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out);
 
+/* ---------------------------------------------------------------- watches */
+
+/* A watch tells when a range of an index may have changed. It is armed for a snapshot and fires once,
+** after the first commit that has put, changed or deleted a row in the range, or dropped the table or
+** the index: when it has fired, a snapshot taken then shows the change. It never fires for an abort,
+** a change elsewhere does not fire it (but for a transaction that was already writing the table when
+** it was armed: that one's commit fires it whatever it has changed), and no change since the
+** snapshot is missed. Arming costs O(watches of the index), a commit O(log watches) for each changed
+** row, nothing where there are no watches.
+**
+** A watch belongs to one thread at a time, but any thread's commit may fire it; sdb_watch_fired and
+** the waiting calls may be used while others commit. */
+typedef struct sdb_watch sdb_watch;
+typedef struct sdb_watch_set sdb_watch_set;
+
+/* A watch, not armed. SDB_NOMEM. free disarms, takes it out of its set, and accepts NULL. Free it
+** before the store. */
+SDB_MUST int sdb_watch_new(sdb_db *db, sdb_watch **out);
+void sdb_watch_free(sdb_watch *watch);
+
+/* Arm for a range as a cursor on the same snapshot would read it; armed before, it is disarmed first.
+** If the table has changed since the snapshot it has fired when this returns. The snapshot need not
+** be held any longer. SDB_MISUSE as sdb_cursor_open and sdb_cursor_seek, SDB_NOMEM. */
+SDB_MUST int sdb_watch_arm(sdb_watch *watch, const sdb_snapshot *snap, sdb_table *table, int index,
+                           const sdb_range *range);
+void sdb_watch_disarm(sdb_watch *watch);
+
+/* Whether it has fired since it was last armed. */
+bool sdb_watch_fired(const sdb_watch *watch);
+
+/* Wait until it has fired: SDB_OK, or SDB_DONE after so many milliseconds (< 0: for ever). */
+SDB_MUST int sdb_watch_wait(sdb_watch *watch, int64_t timeout_ms);
+
+/* A file descriptor that is readable from the moment the watch fires until it is armed again, for
+** event loops: an eventfd on Linux, a pipe elsewhere. It belongs to the watch. < 0: the system gave
+** none. */
+int sdb_watch_fd(sdb_watch *watch);
+
+/* A set of watches to wait for together; a watch is in one set at most. add moves it there. clear
+** takes all out; free clears and accepts NULL. SDB_NOMEM. */
+SDB_MUST int sdb_watch_set_new(sdb_db *db, sdb_watch_set **out);
+void sdb_watch_set_free(sdb_watch_set *set);
+void sdb_watch_set_add(sdb_watch_set *set, sdb_watch *watch);
+void sdb_watch_set_remove(sdb_watch_set *set, sdb_watch *watch);
+void sdb_watch_set_clear(sdb_watch_set *set);
+bool sdb_watch_set_has(const sdb_watch_set *set, const sdb_watch *watch);
+
+/* Move all watches of another set into this one. */
+void sdb_watch_set_merge(sdb_watch_set *set, sdb_watch_set *from);
+
+/* Wait until one of them has fired, then for settle_ms more to gather others; take those that have
+** fired out of the set and put them into out[0..*n), at most `room` of them (with settle_ms 0, just
+** one). SDB_OK; SDB_DONE when timeout_ms (< 0: none) went by before any fired; *n is 0 then. When the
+** time is over while settling, what has been gathered is given. An empty set waits its time. */
+SDB_MUST int sdb_watch_set_wait(sdb_watch_set *set, int64_t timeout_ms, int64_t settle_ms,
+                                sdb_watch **out, int room, int *n);
+
 #ifdef __cplusplus
 }
 #endif

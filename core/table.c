@@ -3,6 +3,7 @@
 
 #include "key.h"
 #include "mem.h"
+#include "watch.h"
 
 #include <assert.h>
 
@@ -286,6 +287,8 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
             (void)gone;
         }
     }
+    if (atomic_load_explicit(&t->n_watches, memory_order_relaxed))
+        sdb_watch_touch(t, v->set, row ? keys : NULL, old ? old_keys : NULL);
     if (old && old->stamp > edit->floor)
         sdb_row_free(t, old_link);
     else if (old)

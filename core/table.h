@@ -36,6 +36,9 @@ struct sdb_table {
     sdb_name *names;  /* every name it had; the last one is the one it was made with */
     sdb_indexes *set; /* the indexes it was made with */
 
+    _Atomic uint32_t n_watches; /* in all indexes (watch.h) */
+    sdb_watch *touched;         /* to be fired at the commit; guarded by the watch_mutex */
+
     uint32_t n_versions;      /* versions not freed; guarded by the store's mutex */
     _Atomic(sdb_txn *) owner; /* holds the write lock, or NULL; set under the store's mutex */
 

@@ -2,6 +2,7 @@
 #include "txn.h"
 
 #include "mem.h"
+#include "watch.h"
 
 #include <assert.h>
 
@@ -410,6 +411,8 @@ int sdb_txn_drop_table(sdb_txn *txn, sdb_table *table)
         sdb_stage_drop(txn);
     w->is_dropped = true;
     txn->table[table->slot] = NULL;
+    for (int i = 0; i < w->now->set->n; i++)
+        sdb_watch_touch_index(table, w->now->set->at[i]);
     return SDB_OK;
 }
 
@@ -513,6 +516,7 @@ int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index)
         sdb_indexes_unref(set);
         return rc;
     }
+    sdb_watch_touch_index(table, v->set->at[index]);
     for (int i = 0; i < n; i++)
         if (i != index)
             set->at[set->n++] = sdb_index_ref(v->set->at[i]);
@@ -813,8 +817,8 @@ static void txn_publish(sdb_txn *txn)
     txn->root = NULL;
 }
 
-/* The dead of a table to their place; then others may write it. */
-static void work_finish(sdb_txn *txn, sdb_work *w, uint64_t death)
+/* The dead of a table to their place, word to its watchers; then others may write it. */
+static void work_finish(sdb_txn *txn, sdb_work *w, uint64_t death, bool is_commit)
 {
     sdb_table *t = w->table;
     spares_free(w);
@@ -832,6 +836,7 @@ static void work_finish(sdb_txn *txn, sdb_work *w, uint64_t death)
         w->dead = NULL;
     }
     sdb_reclaim_run(t, &txn->pins, w->dead);
+    sdb_watch_settle(t, is_commit);
 }
 
 /* Under the mutex. */
@@ -844,6 +849,7 @@ static void table_unlock(sdb_table *t)
 /* Under the mutex: unlock a table that has been dropped. */
 static void table_forget(sdb_table *t)
 {
+    sdb_watch_settle(t, true);
     sdb_waits(t->db, &t->is_waiting, false);
     atomic_store_explicit(&t->owner, NULL, memory_order_relaxed);
 }
@@ -882,7 +888,7 @@ static void txn_finish(sdb_txn *txn, bool is_commit)
     pthread_mutex_unlock(&db->mutex);
 
     for (uint32_t i = 0; i < txn->n_work; i++)
-        work_finish(txn, &txn->work[i], death);
+        work_finish(txn, &txn->work[i], death, is_commit);
 
     pthread_mutex_lock(&db->mutex);
     for (uint32_t i = 0; i < txn->n_work; i++)

@@ -1,0 +1,546 @@
+/* watch.c - watches: registering, finding, firing, waiting (see watch.h). */
+#define _GNU_SOURCE
+#include "watch.h"
+
+#include "mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/eventfd.h>
+#else
+#include <fcntl.h>
+#endif
+
+struct sdb_watch {
+    sdb_db *db;
+    sdb_table *table; /* counted, like the index, from arming to disarming; NULL: not armed */
+    sdb_index *index;
+    sdb_buf range; /* where it begins, range[0..n_lo), and where it ends: the rest; none: it does not */
+    size_t n_lo;
+    _Atomic bool is_fired;
+    bool is_listed;               /* among its index's watches */
+    bool is_touched;              /* in its table's list */
+    sdb_watch *next_touched;
+    sdb_watch *open_prev, *open_next;
+    sdb_watch_set *set;           /* NULL: none */
+    sdb_watch *prev, *next;       /* in the set */
+    pthread_cond_t cond;
+    int fd[2]; /* to read, to write; an eventfd is both; -1: not asked for */
+};
+
+struct sdb_watch_set {
+    sdb_db *db;
+    sdb_watch *first;
+    pthread_cond_t cond;
+};
+
+/* ---------------------------------------------------------------- ranges */
+
+static int bytes_compare(const uint8_t *a, size_t n, const uint8_t *b, size_t m)
+{
+    int c = n && m ? memcmp(a, b, n < m ? n : m) : 0;
+    return c ? c : (n > m) - (n < m);
+}
+
+static bool is_open(const sdb_watch *w)
+{
+    return w->range.n == w->n_lo;
+}
+
+static int begin_compare(const sdb_watch *w, const uint8_t *key, size_t len)
+{
+    return bytes_compare(w->range.at, w->n_lo, key, len);
+}
+
+static int end_compare(const sdb_watch *w, const uint8_t *key, size_t len)
+{
+    return bytes_compare(w->range.at + w->n_lo, w->range.n - w->n_lo, key, len);
+}
+
+static const sdb_watch *later_end(const sdb_watch *a, const sdb_watch *b)
+{
+    return end_compare(a, b->range.at + b->n_lo, b->range.n - b->n_lo) >= 0 ? a : b;
+}
+
+/* ---------------------------------------------------------------- the watches of an index */
+
+/* Fill reach from a place on. */
+static void reach_fill(sdb_watches *all, size_t from)
+{
+    for (size_t i = from; i < all->n; i++)
+        all->reach[i] = i ? (sdb_watch *)(uintptr_t)later_end(all->reach[i - 1], all->at[i])
+                          : all->at[i];
+}
+
+static int watches_reserve(sdb_watches *all)
+{
+    if (all->n < all->room)
+        return SDB_OK;
+    size_t room = all->room ? all->room * 2 : 8;
+    sdb_watch **at = sdb_malloc(2 * room * sizeof *at);
+    if (!at)
+        return SDB_NOMEM;
+    if (all->n) {
+        memcpy(at, all->at, all->n * sizeof *at);
+        memcpy(at + room, all->reach, all->n * sizeof *at);
+    }
+    sdb_free(all->at);
+    all->at = at;
+    all->reach = at + room;
+    all->room = room;
+    return SDB_OK;
+}
+
+/* How many ranges begin at or before a key. */
+static size_t watches_before(const sdb_watches *all, const uint8_t *key, size_t len)
+{
+    size_t lo = 0, hi = all->n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (begin_compare(all->at[mid], key, len) <= 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+/* There is room. */
+static void watches_add(sdb_watches *all, sdb_watch *w)
+{
+    w->is_listed = true;
+    if (is_open(w)) {
+        w->open_prev = NULL;
+        w->open_next = all->open;
+        if (all->open)
+            all->open->open_prev = w;
+        all->open = w;
+        return;
+    }
+    size_t i = watches_before(all, w->range.at, w->n_lo);
+    memmove(all->at + i + 1, all->at + i, (all->n - i) * sizeof *all->at);
+    all->at[i] = w;
+    all->n++;
+    reach_fill(all, i);
+}
+
+/* Take out a watch and all others that have fired. */
+static void watches_remove(sdb_watches *all, sdb_watch *w)
+{
+    if (!w->is_listed)
+        return;
+    w->is_listed = false;
+    if (is_open(w)) {
+        if (w->open_prev)
+            w->open_prev->open_next = w->open_next;
+        else
+            all->open = w->open_next;
+        if (w->open_next)
+            w->open_next->open_prev = w->open_prev;
+        return;
+    }
+    size_t kept = 0, first = all->n;
+    for (size_t i = 0; i < all->n; i++) {
+        sdb_watch *other = all->at[i];
+        if (other != w && !atomic_load_explicit(&other->is_fired, memory_order_relaxed)) {
+            all->at[kept++] = other;
+            continue;
+        }
+        other->is_listed = false;
+        first = first < i ? first : i;
+    }
+    all->n = kept;
+    reach_fill(all, first < kept ? first : kept);
+}
+
+/* ---------------------------------------------------------------- touching and firing */
+
+static void touch(sdb_watch *w)
+{
+    if (w->is_touched)
+        return;
+    w->is_touched = true;
+    w->next_touched = w->table->touched;
+    w->table->touched = w;
+}
+
+static void touch_key(const sdb_index *index, const uint8_t *key, size_t len)
+{
+    const sdb_watches *all = &index->watches;
+    for (sdb_watch *w = all->open; w; w = w->open_next)
+        if (begin_compare(w, key, len) <= 0)
+            touch(w);
+    for (size_t i = watches_before(all, key, len); i-- > 0;) {
+        if (end_compare(all->reach[i], key, len) <= 0)
+            break;
+        if (end_compare(all->at[i], key, len) > 0)
+            touch(all->at[i]);
+    }
+}
+
+void sdb_watch_touch(sdb_table *table, const sdb_indexes *set, const sdb_keys *keys,
+                     const sdb_keys *old_keys)
+{
+    pthread_mutex_lock(&table->db->watch_mutex);
+    for (int i = 0; i < set->n; i++) {
+        const sdb_index *index = set->at[i];
+        size_t len;
+        if (!index->watches.n && !index->watches.open)
+            continue;
+        const uint8_t *key = keys ? sdb_key_at(keys, i, &len) : NULL;
+        if (key)
+            touch_key(index, key, len);
+        key = old_keys ? sdb_key_at(old_keys, i, &len) : NULL;
+        if (key)
+            touch_key(index, key, len);
+    }
+    pthread_mutex_unlock(&table->db->watch_mutex);
+}
+
+void sdb_watch_touch_index(sdb_table *table, sdb_index *index)
+{
+    if (!atomic_load_explicit(&table->n_watches, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&table->db->watch_mutex);
+    for (sdb_watch *w = index->watches.open; w; w = w->open_next)
+        touch(w);
+    for (size_t i = 0; i < index->watches.n; i++)
+        touch(index->watches.at[i]);
+    pthread_mutex_unlock(&table->db->watch_mutex);
+}
+
+static void fire(sdb_watch *w)
+{
+    atomic_store(&w->is_fired, true);
+    pthread_cond_broadcast(&w->cond);
+    if (w->set)
+        pthread_cond_broadcast(&w->set->cond);
+    if (w->fd[1] >= 0) {
+        uint64_t one = 1; /* eight bytes are what an eventfd wants, and do no harm in a pipe */
+        ssize_t n = write(w->fd[1], &one, sizeof one);
+        (void)n; /* it cannot be full: it is emptied when the watch is armed */
+    }
+}
+
+void sdb_watch_settle(sdb_table *table, bool is_commit)
+{
+    if (!atomic_load_explicit(&table->n_watches, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&table->db->watch_mutex);
+    sdb_watch *touched = table->touched;
+    table->touched = NULL;
+    for (sdb_watch *w = touched; w; w = w->next_touched) {
+        w->is_touched = false;
+        if (is_commit)
+            fire(w);
+    }
+    for (sdb_watch *w = touched; w && is_commit; w = w->next_touched) {
+        watches_remove(&w->index->watches, w); /* all that have fired, with the first of an index */
+        atomic_fetch_sub_explicit(&table->n_watches, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&table->db->watch_mutex);
+}
+
+/* ---------------------------------------------------------------- watches */
+
+/* Waiting goes by the monotonic clock where a condition can. */
+static int cond_init(pthread_cond_t *cond)
+{
+#ifdef __APPLE__
+    return pthread_cond_init(cond, NULL);
+#else
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0)
+        return ENOMEM;
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc;
+#endif
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+#ifdef __APPLE__
+    clock_gettime(CLOCK_REALTIME, &t);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &t);
+#endif
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Until when to wait; INT64_MAX: for ever. */
+static int64_t deadline_of(int64_t ms)
+{
+    int64_t now = now_ns();
+    return ms < 0 || ms > (INT64_MAX - now) / 1000000 ? INT64_MAX : now + ms * 1000000;
+}
+
+/* False when the time is over. */
+static bool cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline)
+{
+    if (deadline == INT64_MAX)
+        return pthread_cond_wait(cond, mutex) == 0;
+    struct timespec t = {deadline / 1000000000, (long)(deadline % 1000000000)};
+    return pthread_cond_timedwait(cond, mutex, &t) == 0;
+}
+
+int sdb_watch_new(sdb_db *db, sdb_watch **out)
+{
+    sdb_watch *w = sdb_zalloc(sizeof *w);
+    if (!w || cond_init(&w->cond) != 0) {
+        sdb_free(w);
+        return SDB_NOMEM;
+    }
+    w->db = db;
+    w->fd[0] = w->fd[1] = -1;
+    *out = w;
+    return SDB_OK;
+}
+
+void sdb_watch_disarm(sdb_watch *w)
+{
+    if (!w->table)
+        return;
+    sdb_table *table = w->table;
+    pthread_mutex_lock(&w->db->watch_mutex);
+    if (w->is_listed) {
+        watches_remove(&w->index->watches, w);
+        atomic_fetch_sub_explicit(&table->n_watches, 1, memory_order_relaxed);
+    }
+    for (sdb_watch **p = &table->touched; w->is_touched; p = &(*p)->next_touched) {
+        if (*p == w) {
+            *p = w->next_touched;
+            w->is_touched = false;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&w->db->watch_mutex);
+    w->table = NULL;
+    sdb_index_unref(w->index);
+    sdb_table_unref(table);
+}
+
+void sdb_watch_free(sdb_watch *w)
+{
+    if (!w)
+        return;
+    sdb_watch_disarm(w);
+    if (w->set)
+        sdb_watch_set_remove(w->set, w);
+    if (w->fd[0] >= 0)
+        close(w->fd[0]);
+    if (w->fd[1] >= 0 && w->fd[1] != w->fd[0])
+        close(w->fd[1]);
+    pthread_cond_destroy(&w->cond);
+    sdb_buf_fini(&w->range);
+    sdb_free(w);
+}
+
+static void fd_drain(const sdb_watch *w)
+{
+    uint64_t n;
+    while (w->fd[0] >= 0 && read(w->fd[0], &n, sizeof n) > 0)
+        ;
+}
+
+int sdb_watch_arm(sdb_watch *w, const sdb_snapshot *snap, sdb_table *table, int index,
+                  const sdb_range *range)
+{
+    sdb_db *db = w->db;
+    const sdb_version *v = snap->root ? sdb_root_version(snap->root, table) : NULL;
+    if (!v || index < 0 || index >= v->set->n)
+        return SDB_MISUSE;
+    sdb_watch_disarm(w);
+    sdb_index *on = v->set->at[index];
+    int rc = sdb_index_bounds(on, range, &w->range, &w->n_lo);
+    if (rc < 0)
+        return rc;
+    bool is_empty = rc == SDB_DONE;
+    pthread_mutex_lock(&db->mutex);
+    pthread_mutex_lock(&db->watch_mutex);
+    rc = watches_reserve(&on->watches);
+    if (rc == SDB_OK) {
+        fd_drain(w);
+        atomic_store(&w->is_fired, false);
+        w->table = sdb_table_ref(table);
+        w->index = sdb_index_ref(on);
+        if (sdb_root_version(atomic_load(&db->root), table) != v) {
+            fire(w);
+        } else if (!is_empty) {
+            watches_add(&on->watches, w);
+            atomic_fetch_add_explicit(&table->n_watches, 1, memory_order_relaxed);
+            if (atomic_load_explicit(&table->owner, memory_order_relaxed))
+                touch(w); /* it may have changed what we did not see it change */
+        }
+    }
+    pthread_mutex_unlock(&db->watch_mutex);
+    pthread_mutex_unlock(&db->mutex);
+    return rc;
+}
+
+bool sdb_watch_fired(const sdb_watch *w)
+{
+    return atomic_load(&w->is_fired);
+}
+
+int sdb_watch_wait(sdb_watch *w, int64_t timeout_ms)
+{
+    int64_t deadline = deadline_of(timeout_ms);
+    pthread_mutex_lock(&w->db->watch_mutex);
+    while (!atomic_load(&w->is_fired) && cond_wait(&w->cond, &w->db->watch_mutex, deadline))
+        ;
+    pthread_mutex_unlock(&w->db->watch_mutex);
+    return atomic_load(&w->is_fired) ? SDB_OK : SDB_DONE;
+}
+
+int sdb_watch_fd(sdb_watch *w)
+{
+    pthread_mutex_lock(&w->db->watch_mutex);
+    if (w->fd[0] < 0) {
+#ifdef __linux__
+        w->fd[0] = w->fd[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+#else
+        if (pipe(w->fd) == 0) {
+            for (int i = 0; i < 2; i++) {
+                fcntl(w->fd[i], F_SETFL, O_NONBLOCK);
+                fcntl(w->fd[i], F_SETFD, FD_CLOEXEC);
+            }
+        } else {
+            w->fd[0] = w->fd[1] = -1;
+        }
+#endif
+        if (w->fd[0] >= 0 && atomic_load(&w->is_fired))
+            fire(w);
+    }
+    pthread_mutex_unlock(&w->db->watch_mutex);
+    return w->fd[0];
+}
+
+/* ---------------------------------------------------------------- sets */
+
+int sdb_watch_set_new(sdb_db *db, sdb_watch_set **out)
+{
+    sdb_watch_set *set = sdb_zalloc(sizeof *set);
+    if (!set || cond_init(&set->cond) != 0) {
+        sdb_free(set);
+        return SDB_NOMEM;
+    }
+    set->db = db;
+    *out = set;
+    return SDB_OK;
+}
+
+void sdb_watch_set_free(sdb_watch_set *set)
+{
+    if (!set)
+        return;
+    sdb_watch_set_clear(set);
+    pthread_cond_destroy(&set->cond);
+    sdb_free(set);
+}
+
+/* Under the watch_mutex. */
+static void set_unlink(sdb_watch *w)
+{
+    if (w->prev)
+        w->prev->next = w->next;
+    else
+        w->set->first = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+    w->set = NULL;
+}
+
+static void set_link(sdb_watch_set *set, sdb_watch *w)
+{
+    if (w->set)
+        set_unlink(w);
+    w->set = set;
+    w->prev = NULL;
+    w->next = set->first;
+    if (w->next)
+        w->next->prev = w;
+    set->first = w;
+}
+
+void sdb_watch_set_add(sdb_watch_set *set, sdb_watch *w)
+{
+    pthread_mutex_lock(&set->db->watch_mutex);
+    set_link(set, w);
+    pthread_cond_broadcast(&set->cond); /* it may have fired already */
+    pthread_mutex_unlock(&set->db->watch_mutex);
+}
+
+void sdb_watch_set_remove(sdb_watch_set *set, sdb_watch *w)
+{
+    pthread_mutex_lock(&set->db->watch_mutex);
+    if (w->set == set)
+        set_unlink(w);
+    pthread_mutex_unlock(&set->db->watch_mutex);
+}
+
+void sdb_watch_set_clear(sdb_watch_set *set)
+{
+    pthread_mutex_lock(&set->db->watch_mutex);
+    while (set->first)
+        set_unlink(set->first);
+    pthread_mutex_unlock(&set->db->watch_mutex);
+}
+
+bool sdb_watch_set_has(const sdb_watch_set *set, const sdb_watch *w)
+{
+    pthread_mutex_lock(&set->db->watch_mutex);
+    bool has = w->set == set;
+    pthread_mutex_unlock(&set->db->watch_mutex);
+    return has;
+}
+
+void sdb_watch_set_merge(sdb_watch_set *set, sdb_watch_set *from)
+{
+    pthread_mutex_lock(&set->db->watch_mutex);
+    while (set != from && from->first)
+        set_link(set, from->first);
+    pthread_cond_broadcast(&set->cond);
+    pthread_mutex_unlock(&set->db->watch_mutex);
+}
+
+/* Under the watch_mutex: take out those that have fired. */
+static void set_gather(sdb_watch_set *set, sdb_watch **out, int room, int *n)
+{
+    for (sdb_watch *w = set->first; w && *n < room;) {
+        sdb_watch *next = w->next;
+        if (atomic_load(&w->is_fired)) {
+            set_unlink(w);
+            out[(*n)++] = w;
+        }
+        w = next;
+    }
+}
+
+int sdb_watch_set_wait(sdb_watch_set *set, int64_t timeout_ms, int64_t settle_ms, sdb_watch **out,
+                       int room, int *n)
+{
+    int64_t deadline = deadline_of(timeout_ms);
+    bool in_time = true;
+    *n = 0;
+    if (settle_ms <= 0 && room > 1)
+        room = 1;
+    pthread_mutex_lock(&set->db->watch_mutex);
+    for (set_gather(set, out, room, n); *n == 0 && in_time; set_gather(set, out, room, n))
+        in_time = cond_wait(&set->cond, &set->db->watch_mutex, deadline);
+    if (*n > 0 && settle_ms > 0) { /* all of the time, even when none is left: as said */
+        int64_t settled = deadline_of(settle_ms);
+        if (settled > deadline)
+            settled = deadline;
+        while (cond_wait(&set->cond, &set->db->watch_mutex, settled))
+            set_gather(set, out, room, n);
+        set_gather(set, out, room, n);
+    }
+    pthread_mutex_unlock(&set->db->watch_mutex);
+    return *n > 0 ? SDB_OK : SDB_DONE;
+}
