@@ -7,6 +7,7 @@
 #   make fuzz        each fuzz target for FUZZ_SECONDS (clang)
 #   make check-all   test, asan, tsan and fuzz
 #   make bench       the benchmarks
+#   make bench-peers StateDB in Go and badger's skiplist beside ours; needs Go
 #   make demo        the guided tour, sql/tour.sql
 #   make install     under PREFIX
 #   make clean
@@ -46,6 +47,7 @@ STATIC = $(patsubst %.c,$(BUILD)/static/%.o,$(wildcard ext/*.c))
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/t_*.c))
 FUZZ = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz_*.c))
 BENCH = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+PEERS = $(BUILD)/bench/bench_statedb $(BUILD)/bench/bench_radix
 LOADABLE = $(BUILD)/statedb.$(SO)
 LIB = $(BUILD)/libstatedb.a
 
@@ -90,6 +92,8 @@ $(WITH_SQL): LIBS += $(SQLITE_LIBS)
 $(TESTS): LIBS += -lcmocka
 $(FUZZ): LIBS += -fsanitize=fuzzer
 $(BUILD)/bench/bench_core: LIBS += -llmdb
+comma = ,
+$(PEERS): LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=sdb_%,malloc zalloc realloc arena_node arena_alloc)
 
 $(TESTS) $(FUZZ) $(BENCH): %: %.o $(LIB)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
@@ -106,6 +110,7 @@ build-variant: $(LOADABLE) $(TESTS)
 build-tests: $(TESTS)
 build-fuzz: $(FUZZ)
 build-bench: $(BENCH)
+build-peers: $(PEERS)
 build-asan:
 	@$(MAKE) $(ASAN) build-variant
 build-tsan:
@@ -136,7 +141,12 @@ check-all:
 bench:
 	@tests/setup bench
 	@$(MAKE) build-bench
-	@for b in $(BENCH); do $$b || exit 1; done
+	@for b in $(filter-out $(PEERS),$(BENCH)); do $$b || exit 1; done
+
+bench-peers:
+	@tests/setup
+	@$(MAKE) build-peers
+	@cd bench/peers && go run . $(abspath $(PEERS))
 
 demo:
 	@tests/setup demo
@@ -154,6 +164,6 @@ clean:
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 
-.PHONY: all test check asan tsan fuzz check-all bench demo install clean \
-        build-test build-variant build-tests build-fuzz build-bench build-asan build-tsan build-fuzzing
+.PHONY: all test check asan tsan fuzz check-all bench bench-peers demo install clean \
+        build-test build-variant build-tests build-fuzz build-bench build-peers build-asan build-tsan build-fuzzing
 .SECONDARY:

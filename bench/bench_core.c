@@ -6,63 +6,24 @@
 ** the two take turns, in nanoseconds of CPU time an operation; the last column is ours / theirs.
 **
 **     bench_core [LARGEST]      sizes 1000, 100000, 10000000 up to LARGEST */
-#define _GNU_SOURCE
+#include "bench.h"
+
 #include "../core/statedb.h"
 
 #include <lmdb.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
-
-#define MUST(call)                                                                                 \
-    do {                                                                                           \
-        int rc_ = (call);                                                                          \
-        if (rc_ != 0) {                                                                            \
-            fprintf(stderr, "%s:%d: %s returned %d\n", __FILE__, __LINE__, #call, rc_);            \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { INSERT, GET, ITERATE, DELETE, STEPS, ROUNDS_MAX = 15 };
 static const char *const STEP[] = {"insert", "get", "iterate", "delete"};
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static uint64_t rng = 88172645463325252u;
-
-static uint64_t rnd(void)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng;
-}
-
-/* The keys of one run: 0..n-1 in order, or n random numbers; and an order to look them up in. */
+/* The keys of one run: 0..n-1 in order, or n random numbers. */
 static int64_t *keys_make(size_t n, bool is_random)
 {
     int64_t *key = malloc(n * sizeof *key);
     for (size_t i = 0; i < n; i++)
         key[i] = is_random ? (int64_t)(rnd() >> 1) : (int64_t)i;
     return key;
-}
-
-static void shuffle(int64_t *key, size_t n)
-{
-    for (size_t i = n - 1; i > 0; i--) {
-        size_t j = rnd() % (i + 1);
-        int64_t k = key[i];
-        key[i] = key[j];
-        key[j] = k;
-    }
 }
 
 static uint64_t sum_expected;
@@ -226,18 +187,6 @@ static void folder_empty(const char *folder)
 
 /* ---------------------------------------------------------------- the table */
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *at, int n)
-{
-    qsort(at, (size_t)n, sizeof *at, compare);
-    return at[n / 2];
-}
-
 static void bench(const char *folder, size_t n, bool is_random)
 {
     int rounds = n <= 1000 ? ROUNDS_MAX : n <= 100000 ? 7 : 3;
@@ -267,8 +216,8 @@ static void bench(const char *folder, size_t n, bool is_random)
     }
     for (int s = 0; s < STEPS; s++) {
         double a = median(ours[s], rounds), b = median(theirs[s], rounds);
-        printf("%-8s %9zu %-10s %9.1f %9.1f %8.2f\n", STEP[s], n, is_random ? "random" : "sequential",
-               a, b, a / b);
+        printf("%-8s %9zu %-10s %9.1f %9.1f %8.2f\n", STEP[s], n,
+               is_random ? "random" : "sequential", a, b, a / b);
     }
     printf("%-8s %9zu %-10s %9.1f %9.1f %8.2f\n", "bytes", n, is_random ? "random" : "sequential",
            bytes, lmdb_bytes, bytes / lmdb_bytes);

@@ -29,6 +29,10 @@ const char *sdb_errmsg(int rc)
         return "a row, key or name is longer than can be stored";
     case SDB_MISUSE:
         return "the call does not fit the state of its object";
+    case SDB_DEADLOCK:
+        return "transactions wait for each other's tables in a circle: roll this one back";
+    case SDB_INTERRUPTED:
+        return "interrupted";
     default:
         return "unknown result code";
     }

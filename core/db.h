@@ -42,6 +42,7 @@ typedef struct sdb_hold {
     struct sdb_hold *prev, *next; /* a ring */
     sdb_txn *txn;                 /* NULL when that has ended */
     sdb_table *table;
+    bool is_own; /* on a working version; otherwise on what the transaction began from */
     uint64_t stamp;
     uint64_t sees; /* nothing younger in the transaction's working version: a rollback lowers it */
 } sdb_hold;

@@ -112,7 +112,8 @@ static inline number number_of(const sdb_value *value)
     return x;
 }
 
-/* Text or blob, as far as the key holds it. */
+/* Text or blob, as far as the key holds it. Folded text is compared up to its first NUL and then by
+** its length, as SQLite's NOCASE does: behind a NUL every byte counts as one. */
 typedef struct text {
     const uint8_t *p;
     size_t n;
@@ -133,9 +134,10 @@ static inline text text_of(const sdb_value *value, sdb_collation collation)
 
 static uint8_t *text_put(uint8_t *out, text t, uint64_t flip)
 {
+    bool has_ended = false;
     for (size_t i = 0; i < t.n;) {
         uint64_t word;
-        if (t.n - i >= 8) {
+        if (t.n - i >= 8 && !has_ended) {
             word = word_load(t.p + i);
             if (t.is_folded)
                 word = word_lower(word);
@@ -146,7 +148,8 @@ static uint8_t *text_put(uint8_t *out, text t, uint64_t flip)
             if (plain == 8)
                 continue;
         }
-        word = t.is_folded ? word_lower(t.p[i]) : t.p[i];
+        word = has_ended ? 0 : t.is_folded ? word_lower(t.p[i]) : t.p[i];
+        has_ended = t.is_folded && word == 0;
         i++;
         if (word <= 1) {
             *out++ = (uint8_t)(1 ^ flip);
@@ -160,9 +163,10 @@ static uint8_t *text_put(uint8_t *out, text t, uint64_t flip)
 
 static size_t text_diff(const uint8_t *key, size_t len, size_t at, text t, uint64_t flip, int *byte)
 {
+    bool has_ended = false;
     for (size_t i = 0; i < t.n;) {
         uint64_t word;
-        if (t.n - i >= 8 && len - at >= 8) {
+        if (t.n - i >= 8 && len - at >= 8 && !has_ended) {
             word = word_load(t.p + i);
             if (t.is_folded)
                 word = word_lower(word);
@@ -172,7 +176,8 @@ static size_t text_diff(const uint8_t *key, size_t len, size_t at, text t, uint6
             if (same == 8)
                 continue;
         }
-        word = t.is_folded ? word_lower(t.p[i]) : t.p[i];
+        word = has_ended ? 0 : t.is_folded ? word_lower(t.p[i]) : t.p[i];
+        has_ended = t.is_folded && word == 0;
         i++;
         if (word <= 1) {
             if (!byte_meets(key, len, at, (uint8_t)(1 ^ flip), byte))

@@ -12,8 +12,9 @@
 **   text     30, the bytes through the collation, each 00 as 01 01 and each 01 as 01 02, then 00
 **   blob     40, the same without a collation
 **
-** A descending column has every byte complemented. -0.0 is 0; a NaN is NULL. The escape is that
-** of DuckDB's and StateDB's indexes: one byte of terminator, no cost for ordinary text. */
+** A descending column has every byte complemented. -0.0 is 0; a NaN is NULL. NOCASE compares as
+** SQLite does: up to the first NUL, then by length. The escape costs one byte of terminator, and
+** nothing for ordinary text. */
 #ifndef SDB_KEY_H
 #define SDB_KEY_H
 

@@ -8,6 +8,7 @@
 const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
+    txn->has_looked = true;
     return v ? sdb_version_get(v, rowid) : NULL;
 }
 
@@ -16,6 +17,7 @@ int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
     const sdb_version *v = sdb_txn_version(txn, table);
     if (!v)
         return SDB_MISUSE;
+    txn->has_looked = true;
     sdb_iter it;
     sdb_iter_init(&it);
     sdb_iter_open(&it, &v->set->at[SDB_BY_ROWID]->leaves, table->arena.base,

@@ -52,7 +52,9 @@ enum {
     SDB_BUSY = -3,   /* another transaction is writing the table */
     SDB_STALE = -4,  /* the table has changed since this transaction's snapshot */
     SDB_TOOBIG = -5, /* a row, key or name is longer than can be stored */
-    SDB_MISUSE = -6  /* the call does not fit the state of its object (the comment says which) */
+    SDB_MISUSE = -6, /* the call does not fit the state of its object (the comment says which) */
+    SDB_DEADLOCK = -7,   /* waiting for the table would close a circle of waiting transactions */
+    SDB_INTERRUPTED = -8 /* sdb_txn_interrupt ended the wait */
 };
 
 /* One English sentence for a result code. Static; never NULL. */
@@ -245,10 +247,25 @@ const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid);
 /* The largest rowid in the table: SDB_OK, or SDB_DONE when it is empty. */
 SDB_MUST int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out);
 
-/* The first write to a table locks it for this transaction until its end. SDB_BUSY when another
-** transaction holds the lock; SDB_STALE when the table has changed since this transaction began.
-** The writing calls below lock by themselves; this one does nothing else. */
+/* The first write to a table locks it for this transaction until its end; the writing calls below
+** lock by themselves, this one does nothing else. While another transaction holds the lock the call
+** waits its turn, first come first served, as long as sdb_txn_set_timeout says (at first not at all),
+** then SDB_BUSY. SDB_DEADLOCK at once when those that would have to end first wait for this very
+** transaction; SDB_INTERRUPTED; SDB_STALE when the table has changed since this transaction's
+** snapshot. In a transaction that has neither read nor locked anything the snapshot is taken anew
+** instead: so one that begins with its locks is never stale. */
 SDB_MUST int sdb_txn_lock(sdb_txn *txn, sdb_table *table);
+
+/* Lock several tables, in an order that is the same for everybody, so that transactions which take
+** all their locks by one such call never wait in a circle. When one cannot be had, those before it
+** stay locked. A table may be named twice. */
+SDB_MUST int sdb_txn_lock_all(sdb_txn *txn, sdb_table *const *tables, int n);
+
+/* How long a lock is waited for, in milliseconds; < 0: for ever. */
+void sdb_txn_set_timeout(sdb_txn *txn, int64_t ms);
+
+/* From any thread while the transaction is open: the wait it is in, or the next one, ends. */
+void sdb_txn_interrupt(sdb_txn *txn);
 
 /* Writing a row goes in three steps, so that a caller can find out about every conflict before
 ** anything changes:

@@ -41,6 +41,7 @@ struct sdb_table {
 
     uint32_t n_versions;      /* versions not freed; guarded by the store's mutex */
     _Atomic(sdb_txn *) owner; /* holds the write lock, or NULL; set under the store's mutex */
+    sdb_txn *waiting;         /* first of those that wait for it; guarded by the mutex */
 
     /* guarded by the write lock */
     uint32_t work; /* its place among the owner's works (txn.h) */

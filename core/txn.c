@@ -2,6 +2,7 @@
 #include "txn.h"
 
 #include "mem.h"
+#include "wait.h"
 #include "watch.h"
 
 #include <assert.h>
@@ -23,6 +24,29 @@ static bool grow(void *array, uint32_t *room, uint32_t n, size_t size)
 
 /* ---------------------------------------------------------------- begin */
 
+int sdb_txn_rebase(sdb_txn *txn)
+{
+    if (txn->base.root)
+        sdb_snapshot_drop(&txn->base);
+    sdb_snapshot_take(&txn->base);
+    const sdb_root *root = txn->base.root;
+    uint32_t n = root->n > txn->n_table ? root->n : txn->n_table; /* with those made here */
+    txn->n_table = 0;
+    if (n > txn->table_room) {
+        sdb_version **table = sdb_realloc(txn->table, (n + 4u) * sizeof *table);
+        if (!table)
+            return SDB_NOMEM;
+        txn->table = table;
+        txn->table_room = n + 4;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        txn->table[i] = i < root->n ? root->table[i] : NULL;
+    for (uint32_t i = 0; i < txn->n_work; i++)
+        txn->table[txn->work[i].table->slot] = txn->work[i].is_dropped ? NULL : txn->work[i].now;
+    txn->n_table = n;
+    return SDB_OK;
+}
+
 int sdb_txn_begin(sdb_db *db, sdb_txn **out)
 {
     pthread_mutex_lock(&db->mutex);
@@ -32,28 +56,24 @@ int sdb_txn_begin(sdb_db *db, sdb_txn **out)
     } else if ((txn = sdb_zalloc(sizeof *txn))) {
         txn->db = db;
         hold_init(&txn->holds);
+        if (sdb_cond_init(&txn->turn) != 0) {
+            sdb_free(txn);
+            txn = NULL;
+        }
     }
     if (txn)
         sdb_snapshot_link(db, &txn->base);
     pthread_mutex_unlock(&db->mutex);
     if (!txn)
         return SDB_NOMEM;
-    sdb_snapshot_take(&txn->base);
-    const sdb_root *root = txn->base.root;
-    if (root->n > txn->table_room) {
-        sdb_version **table = sdb_realloc(txn->table, (root->n + 4u) * sizeof *table);
-        if (!table) {
-            sdb_txn_abort(txn);
-            return SDB_NOMEM;
-        }
-        txn->table = table;
-        txn->table_room = root->n + 4;
+    txn->timeout_ms = 0;
+    txn->has_looked = txn->is_interrupted = false;
+    if (sdb_txn_rebase(txn) != SDB_OK) {
+        sdb_txn_abort(txn);
+        return SDB_NOMEM;
     }
-    if (root->n)
-        memcpy(txn->table, root->table, root->n * sizeof *txn->table);
-    txn->n_table = root->n;
-    txn->start = txn->floor = sdb_tick(db);
-    txn->stamp = sdb_tick(db);
+    txn->start = txn->stamp = sdb_tick(db);
+    txn->floor = 0;
     assert(txn->stamp < SDB_STAMP_MAX);
     *out = txn;
     return SDB_OK;
@@ -69,6 +89,7 @@ void sdb_txn_free(sdb_txn *txn)
         sdb_free(txn->work);
         sdb_free(txn->savepoint);
         sdb_free(txn->pins.at);
+        pthread_cond_destroy(&txn->turn);
         sdb_free(txn);
         txn = next;
     }
@@ -83,13 +104,11 @@ static void txn_settle(sdb_txn *txn)
     if (!txn->is_floor_old)
         return;
     txn->is_floor_old = false;
-    txn->floor = txn->start;
-    if (txn->n_savepoint)
-        txn->floor = txn->savepoint[txn->n_savepoint - 1]->stamp;
+    txn->floor = txn->n_savepoint ? txn->savepoint[txn->n_savepoint - 1]->stamp : 0;
     bool is_held = false;
     for (const sdb_hold *h = txn->holds.next; h != &txn->holds; h = h->next) {
-        is_held |= h->stamp > txn->start;
-        if (h->stamp > txn->floor)
+        is_held |= h->is_own;
+        if (h->is_own && h->stamp > txn->floor)
             txn->floor = h->stamp;
     }
     if (txn->stamp == txn->floor)
@@ -121,12 +140,12 @@ static void txn_sweep(sdb_txn *txn)
 {
     txn->is_floor_old = true;
     for (const sdb_hold *h = txn->holds.next; h != &txn->holds; h = h->next)
-        if (h->stamp > txn->start)
+        if (h->is_own)
             return;
     const sdb_savepoint *top = txn->n_savepoint ? txn->savepoint[txn->n_savepoint - 1] : NULL;
-    uint64_t floor = top ? top->stamp : txn->start;
     for (uint32_t i = 0; i < txn->n_work; i++) {
         sdb_work *w = &txn->work[i];
+        uint64_t floor = top && top->stamp > w->start ? top->stamp : w->start;
         sdb_links *retired = &w->edit.retired;
         if (!w->must_sweep)
             continue;
@@ -182,8 +201,10 @@ static void spares_free(sdb_work *w)
 
 int sdb_txn_hold(sdb_txn *txn, sdb_table *table, sdb_hold *hold)
 {
+    txn->has_looked = true;
     hold->stamp = atomic_load_explicit(&txn->base.root->version, memory_order_relaxed);
-    if (atomic_load_explicit(&table->owner, memory_order_relaxed) == txn) {
+    hold->is_own = atomic_load_explicit(&table->owner, memory_order_relaxed) == txn;
+    if (hold->is_own) {
         int rc = spares_fill(txn, &txn->work[table->work]);
         if (rc != SDB_OK)
             return rc;
@@ -197,14 +218,19 @@ int sdb_txn_hold(sdb_txn *txn, sdb_table *table, sdb_hold *hold)
     return SDB_OK;
 }
 
+typedef struct moment {
+    const sdb_txn *txn;
+    const sdb_work *work;
+} moment;
+
 /* Whether a cursor of this transaction sees a moment; those of earlier ones are not known here. */
 static bool is_moment_held(const void *ctx, uint64_t from, uint64_t to)
 {
-    const sdb_txn *txn = ctx;
-    if (from <= txn->start)
+    const moment *m = ctx;
+    if (from <= m->work->start)
         return true;
-    for (const sdb_hold *h = txn->holds.next; h != &txn->holds; h = h->next)
-        if (h->stamp >= from && h->stamp < to)
+    for (const sdb_hold *h = m->txn->holds.next; h != &m->txn->holds; h = h->next)
+        if (h->is_own && h->stamp >= from && h->stamp < to)
             return true;
     return false;
 }
@@ -223,17 +249,20 @@ void sdb_txn_release_hold(sdb_hold *hold)
         return;
     }
     hold_unlink(hold);
-    if (atomic_load_explicit(&table->owner, memory_order_relaxed) != txn)
+    if (!hold->is_own)
         return;
-    /* At once: the floor may sink below what a left state hangs on. */
-    sdb_reclaim_left(table, is_moment_held, txn);
-    if (hold->stamp > txn->start)
-        txn_sweep(txn);
+    /* At once: the floor may sink below what a left state hangs on. A table that was made and rolled
+    ** back under the cursor has no work any more; it is freed as a whole. */
+    if (table->work < txn->n_work && txn->work[table->work].table == table) {
+        moment m = {txn, &txn->work[table->work]};
+        sdb_reclaim_left(table, is_moment_held, &m);
+    }
+    txn_sweep(txn);
 }
 
-/* ---------------------------------------------------------------- locks */
+/* ---------------------------------------------------------------- works */
 
-static sdb_work *work_new(sdb_txn *txn, sdb_table *table)
+sdb_work *sdb_work_new(sdb_txn *txn, sdb_table *table)
 {
     if (!grow(&txn->work, &txn->work_room, txn->n_work, sizeof *txn->work))
         return NULL;
@@ -243,42 +272,13 @@ static sdb_work *work_new(sdb_txn *txn, sdb_table *table)
     return w->dead ? w : NULL;
 }
 
-int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
+void sdb_work_begin(sdb_txn *txn, sdb_work *w, sdb_version *now)
 {
-    sdb_version *v = sdb_txn_version(txn, table);
-    if (!v)
-        return SDB_MISUSE;
-    if (atomic_load_explicit(&table->owner, memory_order_relaxed) == txn)
-        return SDB_OK;
-    sdb_work *w = work_new(txn, table);
-    if (!w)
-        return SDB_NOMEM;
-    w->room = v->set->n;
-    w->now = sdb_version_new(table, v->set, w->room);
-    if (!w->now) {
-        sdb_dead_free(w->dead);
-        return SDB_NOMEM;
-    }
-    sdb_db *db = txn->db;
-    pthread_mutex_lock(&db->mutex);
-    int rc = SDB_OK;
-    if (atomic_load_explicit(&table->owner, memory_order_relaxed))
-        rc = SDB_BUSY;
-    else if (sdb_root_version(atomic_load(&db->root), table) != v)
-        rc = SDB_STALE;
-    else
-        atomic_store_explicit(&table->owner, txn, memory_order_relaxed);
-    pthread_mutex_unlock(&db->mutex);
-    if (rc != SDB_OK) {
-        sdb_version_free(w->now);
-        sdb_dead_free(w->dead);
-        return rc;
-    }
-    sdb_version_copy(w->now, v);
-    w->base = v;
-    table->work = txn->n_work++;
-    txn->table[table->slot] = w->now;
-    return SDB_OK;
+    w->now = now;
+    w->start = sdb_tick(txn->db);
+    txn->stamp = sdb_tick(txn->db);
+    w->table->work = txn->n_work++;
+    txn->table[w->table->slot] = now;
 }
 
 int sdb_txn_open_work(sdb_txn *txn, sdb_table *table, sdb_work **out)
@@ -289,7 +289,7 @@ int sdb_txn_open_work(sdb_txn *txn, sdb_table *table, sdb_work **out)
     txn_settle(txn);
     sdb_work *w = *out = &txn->work[table->work];
     w->edit.stamp = txn->stamp;
-    w->edit.floor = txn->floor;
+    w->edit.floor = txn->floor > w->start ? txn->floor : w->start;
     return SDB_OK;
 }
 
@@ -305,6 +305,7 @@ sdb_table *sdb_txn_table(sdb_txn *txn, const char *name)
 
 uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table)
 {
+    txn->has_looked = true;
     const sdb_version *v = sdb_txn_version(txn, table);
     return v ? sdb_version_count(v) : 0;
 }
@@ -366,7 +367,7 @@ int sdb_txn_create_table(sdb_txn *txn, const sdb_table_def *def, sdb_table **out
     int rc = sdb_table_new(db, &db->budget, def, &table, &v);
     if (rc != SDB_OK)
         return rc;
-    sdb_work *w = work_new(txn, table);
+    sdb_work *w = sdb_work_new(txn, table);
     rc = w ? SDB_OK : SDB_NOMEM;
     pthread_mutex_lock(&db->mutex);
     if (rc == SDB_OK)
@@ -391,12 +392,10 @@ int sdb_txn_create_table(sdb_txn *txn, const sdb_table_def *def, sdb_table **out
         sdb_table_unref(table);
         return rc;
     }
-    w->now = v;
     w->room = v->set->n;
-    table->work = txn->n_work++;
     while (txn->n_table <= table->slot)
         txn->table[txn->n_table++] = NULL;
-    txn->table[table->slot] = v;
+    sdb_work_begin(txn, w, v);
     *out = table;
     return SDB_OK;
 }
@@ -554,7 +553,7 @@ static void work_discard(sdb_txn *txn, uint32_t i)
 {
     sdb_work *w = &txn->work[i];
     spares_free(w);
-    w->now->born = txn->start;
+    w->now->born = w->start;
     w->now->next = txn->discarded;
     txn->discarded = w->now;
     sdb_links_fini(&w->edit.retired);
@@ -695,7 +694,7 @@ void sdb_txn_rollback_to(sdb_txn *txn, int savepoint)
             work_discard(txn, i);
             continue;
         }
-        work_leave(txn, w, saved ? sp->stamp : txn->start, saved ? saved->n_retired : 0);
+        work_leave(txn, w, saved ? sp->stamp : w->start, saved ? saved->n_retired : 0);
         w->is_dropped = saved && saved->is_dropped;
         if (saved)
             saved_restore(saved, w->now);
@@ -803,7 +802,7 @@ static void txn_publish(sdb_txn *txn)
             w->now->born = version;
             w->table->n_versions += w->base != NULL;
         } else if (!w->base) {
-            w->now->born = txn->start;
+            w->now->born = w->start;
             old_add(db, w->now, version);
         } else {
             sdb_version_free(w->now);
@@ -843,7 +842,7 @@ static void work_finish(sdb_txn *txn, sdb_work *w, uint64_t death, bool is_commi
 static void table_unlock(sdb_table *t)
 {
     sdb_waits(t->db, &t->is_waiting, sdb_reclaim_waits(&t->reclaim));
-    atomic_store_explicit(&t->owner, NULL, memory_order_relaxed);
+    sdb_table_hand_over(t);
 }
 
 /* Under the mutex: unlock a table that has been dropped. */
@@ -851,7 +850,7 @@ static void table_forget(sdb_table *t)
 {
     sdb_watch_settle(t, true);
     sdb_waits(t->db, &t->is_waiting, false);
-    atomic_store_explicit(&t->owner, NULL, memory_order_relaxed);
+    sdb_table_hand_over(t);
 }
 
 static void txn_idle(sdb_txn *txn)
@@ -927,7 +926,7 @@ void sdb_txn_abort(sdb_txn *txn)
             work_discard(txn, i);
             continue;
         }
-        work_leave(txn, w, txn->start, 0);
+        work_leave(txn, w, w->start, 0);
         sdb_version_free(w->now);
         w->is_dropped = false;
     }

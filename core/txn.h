@@ -4,9 +4,9 @@
 ** locked. Its own STATE is the working version of each work; a new state begins, with a new stamp,
 ** whenever somebody may go on seeing the present one:
 **
-**   floor = the newest of   start        what was there before the transaction
+**   floor = the newest of   start        of the work: what was in the table when it was locked
 **                           a savepoint's stamp
-**                           a hold's stamp (a cursor open on the transaction)
+**                           a hold's stamp (a cursor open on a working version)
 **
 ** Objects stamped above the floor are seen by the working version alone: edited in place, freed at
 ** once. When a hold goes or a savepoint is released the floor sinks again, and what had to be kept
@@ -20,6 +20,7 @@
 /* One table that this transaction has locked. */
 typedef struct sdb_work {
     sdb_table *table;
+    uint64_t start;
     sdb_version *base; /* NULL: created by this transaction */
     sdb_version *now;
     int room; /* of `now`: the most indexes it ever had, and a rollback may bring back */
@@ -52,7 +53,8 @@ typedef struct sdb_savepoint {
 struct sdb_txn {
     sdb_db *db;
     sdb_snapshot base;
-    uint64_t start, stamp, floor;
+    uint64_t start, stamp;
+    uint64_t floor;    /* without the works' starts */
     bool is_floor_old; /* holds or savepoints have come or gone */
     sdb_hold holds;
 
@@ -63,6 +65,15 @@ struct sdb_txn {
     int n_savepoint, savepoint_room;
     sdb_savepoint **savepoint;
     sdb_version *discarded; /* of tables created and rolled back */
+
+    int64_t timeout_ms;
+    bool has_looked; /* has read through its base: it may not be taken anew */
+    /* under the store's mutex: */
+    bool is_interrupted;
+    bool has_turn;         /* the lock it waits for has been handed to it */
+    sdb_table *waits_for;  /* or NULL */
+    sdb_txn *next_waiting; /* for the same table, behind this one */
+    pthread_cond_t turn;
 
     sdb_root *root; /* made by prepare */
     sdb_txn *next;  /* in the store's list of prepared, or of idle ones */
@@ -75,6 +86,16 @@ struct sdb_txn {
     sdb_keys keys, old_keys;
 };
 
+/* Room for one more work, the next one; its list for the dead made. NULL: no memory. */
+sdb_work *sdb_work_new(sdb_txn *txn, sdb_table *table);
+
+/* Take the base, anew if there is one: the tables that are not locked become the newest there are.
+** SDB_NOMEM: the transaction sees no table any more. */
+SDB_MUST int sdb_txn_rebase(sdb_txn *txn);
+
+/* The work made last begins now. */
+void sdb_work_begin(sdb_txn *txn, sdb_work *w, sdb_version *now);
+
 /* Begin a change of a table: lock it and settle what may be edited in place. */
 SDB_MUST int sdb_txn_open_work(sdb_txn *txn, sdb_table *table, sdb_work **out);
 
@@ -84,6 +105,9 @@ static inline sdb_version *sdb_txn_version(const sdb_txn *txn, const sdb_table *
     sdb_version *v = table->slot < txn->n_table ? txn->table[table->slot] : NULL;
     return v && v->table == table ? v : NULL;
 }
+
+/* lock.c, under the store's mutex: give the lock of a table to whoever waits for it, or to nobody. */
+void sdb_table_hand_over(sdb_table *table);
 
 /* For a cursor being opened: hold the version of a table that the transaction sees. SDB_NOMEM. */
 SDB_MUST int sdb_txn_hold(sdb_txn *txn, sdb_table *table, sdb_hold *hold);

@@ -3,10 +3,9 @@
 #include "watch.h"
 
 #include "mem.h"
+#include "wait.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/eventfd.h>
@@ -246,53 +245,10 @@ void sdb_watch_settle(sdb_table *table, bool is_commit)
 
 /* ---------------------------------------------------------------- watches */
 
-/* Waiting goes by the monotonic clock where a condition can. */
-static int cond_init(pthread_cond_t *cond)
-{
-#ifdef __APPLE__
-    return pthread_cond_init(cond, NULL);
-#else
-    pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr) != 0)
-        return ENOMEM;
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    int rc = pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-    return rc;
-#endif
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-#ifdef __APPLE__
-    clock_gettime(CLOCK_REALTIME, &t);
-#else
-    clock_gettime(CLOCK_MONOTONIC, &t);
-#endif
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-/* Until when to wait; INT64_MAX: for ever. */
-static int64_t deadline_of(int64_t ms)
-{
-    int64_t now = now_ns();
-    return ms < 0 || ms > (INT64_MAX - now) / 1000000 ? INT64_MAX : now + ms * 1000000;
-}
-
-/* False when the time is over. */
-static bool cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline)
-{
-    if (deadline == INT64_MAX)
-        return pthread_cond_wait(cond, mutex) == 0;
-    struct timespec t = {deadline / 1000000000, (long)(deadline % 1000000000)};
-    return pthread_cond_timedwait(cond, mutex, &t) == 0;
-}
-
 int sdb_watch_new(sdb_db *db, sdb_watch **out)
 {
     sdb_watch *w = sdb_zalloc(sizeof *w);
-    if (!w || cond_init(&w->cond) != 0) {
+    if (!w || sdb_cond_init(&w->cond) != 0) {
         sdb_free(w);
         return SDB_NOMEM;
     }
@@ -390,9 +346,9 @@ bool sdb_watch_fired(const sdb_watch *w)
 
 int sdb_watch_wait(sdb_watch *w, int64_t timeout_ms)
 {
-    int64_t deadline = deadline_of(timeout_ms);
+    int64_t deadline = sdb_deadline(timeout_ms);
     pthread_mutex_lock(&w->db->watch_mutex);
-    while (!atomic_load(&w->is_fired) && cond_wait(&w->cond, &w->db->watch_mutex, deadline))
+    while (!atomic_load(&w->is_fired) && sdb_cond_wait(&w->cond, &w->db->watch_mutex, deadline))
         ;
     pthread_mutex_unlock(&w->db->watch_mutex);
     return atomic_load(&w->is_fired) ? SDB_OK : SDB_DONE;
@@ -426,7 +382,7 @@ int sdb_watch_fd(sdb_watch *w)
 int sdb_watch_set_new(sdb_db *db, sdb_watch_set **out)
 {
     sdb_watch_set *set = sdb_zalloc(sizeof *set);
-    if (!set || cond_init(&set->cond) != 0) {
+    if (!set || sdb_cond_init(&set->cond) != 0) {
         sdb_free(set);
         return SDB_NOMEM;
     }
@@ -525,19 +481,19 @@ static void set_gather(sdb_watch_set *set, sdb_watch **out, int room, int *n)
 int sdb_watch_set_wait(sdb_watch_set *set, int64_t timeout_ms, int64_t settle_ms, sdb_watch **out,
                        int room, int *n)
 {
-    int64_t deadline = deadline_of(timeout_ms);
+    int64_t deadline = sdb_deadline(timeout_ms);
     bool in_time = true;
     *n = 0;
     if (settle_ms <= 0 && room > 1)
         room = 1;
     pthread_mutex_lock(&set->db->watch_mutex);
     for (set_gather(set, out, room, n); *n == 0 && in_time; set_gather(set, out, room, n))
-        in_time = cond_wait(&set->cond, &set->db->watch_mutex, deadline);
+        in_time = sdb_cond_wait(&set->cond, &set->db->watch_mutex, deadline);
     if (*n > 0 && settle_ms > 0) { /* all of the time, even when none is left: as said */
-        int64_t settled = deadline_of(settle_ms);
+        int64_t settled = sdb_deadline(settle_ms);
         if (settled > deadline)
             settled = deadline;
-        while (cond_wait(&set->cond, &set->db->watch_mutex, settled))
+        while (sdb_cond_wait(&set->cond, &set->db->watch_mutex, settled))
             set_gather(set, out, room, n);
         set_gather(set, out, room, n);
     }

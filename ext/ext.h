@@ -39,10 +39,13 @@ struct conn {
     int n_vtables;          /* statedb vtab objects; with the last one the cached statement goes */
 
     /* cursor.c */
-    int n_open;       /* cursors open */
-    int64_t n_writes; /* counts xUpdate calls: two cursors of equal count see the same rows */
-    cursor *idle;     /* closed cursors, kept for the next xOpen */
-    cursor *parked;   /* closed, but holding rows that the running statement may still point to */
+    int n_open;              /* cursors open */
+    int n_standing;          /* of these, cursors on the snapshot */
+    int64_t n_writes;        /* counts xUpdate calls: two cursors of equal count see the same rows */
+    int64_t snapshot_writes; /* n_writes when the snapshot was taken */
+    cursor *idle;            /* closed cursors, kept for the next xOpen */
+    cursor *parked; /* closed, but holding rows that the running statement may still point to */
+    bool has_doubt; /* the next UPDATE planned is not to rely on a unique index (cursor.c) */
 
     /* transaction.c */
     sqlite3_vtab *manager; /* the manager's object that takes part in this SQLite transaction */
@@ -51,7 +54,6 @@ struct conn {
     int level_base;        /* SQLite's savepoint levels below this one: the txn's beginning */
     int n_levels;          /* those from there on: level_base + i is savepoint i of the txn */
     sqlite3_stmt *enroll;  /* DELETE FROM temp.statedb_txn */
-    sqlite3_stmt *verify;  /* SELECT ... FROM temp.sqlite_schema */
 };
 
 /* One virtual table object: an incarnation of a table, as one connection's schema knows it. */
@@ -69,8 +71,11 @@ struct vtable {
 
 /* ---------------------------------------------------------------- transaction.c */
 
-/* Register the manager's module and create temp.statedb_txn, if it can be done now. */
+/* Register the manager's module. */
 int manager_register(conn *c);
+
+/* Create temp.statedb_txn before it is needed, when all is registered. */
+void manager_create_early(conn *c);
 
 /* Before any write, create, destroy or rename of a statedb table, and never from xBegin: makes sure
 ** that the manager takes part in the present SQLite transaction and that c->txn is open. */
@@ -80,8 +85,8 @@ int txn_enroll(conn *c, char **err);
 ** transaction with it. Cheap otherwise. */
 int txn_verify(conn *c);
 
-/* Finalize the cached statements; called when the last statedb vtab object goes. */
-void txn_forget_statements(conn *c);
+/* Finalize the cached statement; called when the last statedb vtab object goes. */
+void txn_forget_statement(conn *c);
 
 /* At the end of the connection: abort what is left. */
 void txn_close(conn *c);
@@ -94,9 +99,9 @@ conn *conn_new(sqlite3 *db, int *rc);
 conn *conn_ref(conn *c);
 void conn_unref(void *c); /* sqlite3_create_module_v2's destructor */
 
-/* Find the table in what the connection sees now, and make it, empty, when it is not there: t->table.
-** For SDB_MISUSE from a write: the table was made when its object was, in a transaction that has
-** been undone since. (For a read such a table simply has no rows.) */
+/* Find the table in what the connection sees now, or make it, empty, when it is not there, and set
+** t->table. For SDB_MISUSE from core, which says that it is not: it was made together with its
+** object, in a transaction that has been undone since. */
 int vtable_find(vtable *t);
 
 /* ---------------------------------------------------------------- plan.c, cursor.c, write.c */

@@ -17,6 +17,8 @@ static void version_function(sqlite3_context *ctx, int argc, sqlite3_value **arg
 static void memory_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     conn *c = sqlite3_user_data(ctx);
+    static const char wrong[] =
+        "statedb_memory: the argument is 'live', 'retired', 'mapped' or 'reserved'";
     const char *what = (const char *)sqlite3_value_text(argv[0]);
     sdb_memory memory;
     const struct {
@@ -41,8 +43,7 @@ static void memory_function(sqlite3_context *ctx, int argc, sqlite3_value **argv
             return;
         }
     }
-    sqlite3_result_error(ctx, "statedb_memory: the argument is 'live', 'retired', 'mapped' or "
-                              "'reserved'", -1);
+    sqlite3_result_error(ctx, wrong, -1);
 }
 
 int functions_register(conn *c)

@@ -2,9 +2,9 @@
 ** connection they belong to.
 **
 ** A table object (vtable) only leads to a table of the store, by the name "schema.table". SQLite
-** makes and frees such objects as it likes: a new one may come before the old one goes, in the middle
-** of a transaction too. What a table is and holds is in the store, created, dropped and renamed there
-** by the same transaction as SQLite's own schema. */
+** makes and frees such objects as it likes: a new one may come before the old one goes, in the
+** middle of a transaction too. What a table is and holds is in the store, created, dropped and
+** renamed there by the same transaction as SQLite's own schema. */
 #include "ext.h"
 
 #include <stdlib.h>
@@ -70,7 +70,8 @@ static bool is_in_file(vtable *t)
 static int table_create(vtable *t, sdb_txn *txn, sdb_table **out)
 {
     const table_sql *sql = t->def;
-    sdb_index_def *indexes = sqlite3_malloc64((sqlite3_uint64)(sql->n_indexes + 1) * sizeof *indexes);
+    sdb_index_def *indexes =
+        sqlite3_malloc64((sqlite3_uint64)(sql->n_indexes + 1) * sizeof *indexes);
     sdb_table_def def = {.name = t->key,
                          .sql = sql->sql,
                          .n_columns = (uint16_t)sql->n_columns,
@@ -130,8 +131,8 @@ static sdb_table *table_lookup(vtable *t, sdb_txn *txn, sdb_table **old)
     return table && strcmp(sdb_table_sql(table), t->def->sql) == 0 ? table : NULL;
 }
 
-/* A table that SQLite knows and the store does not is made at once, outside of SQLite's transaction:
-** its schema has it already. Inside a transaction of ours only that one would see it. */
+/* A table that SQLite knows and the store does not is made outside of SQLite's transaction, as its
+** schema has it already; but an open txn of ours would not see it then, and makes it itself. */
 int vtable_find(vtable *t)
 {
     sdb_txn *txn = t->conn->txn;
@@ -164,7 +165,7 @@ static void vtable_free(vtable *t)
     conn *c = t->conn;
 
     if (--c->n_vtables == 0)
-        txn_forget_statements(c);
+        txn_forget_statement(c);
     write_defaults_free(t);
     sdb_table_unref(t->table);
     table_sql_free(t->def);
@@ -222,16 +223,15 @@ static int vtable_declare(vtable *t)
 /* A table left over under the name, as after DETACH, is gone for SQLite, and makes way. */
 static int vtable_create(vtable *t)
 {
+    static const char in_file[] =
+        "schema %s is a database file, but the rows would live in memory and be lost with this "
+        "connection; write storage=memory to accept that, or create the table in temp";
     sdb_table *table;
     sdb_table *old;
     int rc;
 
     if (is_in_file(t) && !t->def->storage_memory)
-        return error_set(t, SQLITE_ERROR,
-                         "schema %s is a database file, but the rows would live in memory and be "
-                         "lost with this connection; write storage=memory to accept that, or create "
-                         "the table in temp",
-                         t->schema);
+        return error_set(t, SQLITE_ERROR, in_file, t->schema);
     rc = txn_enroll(t->conn, &t->base.zErrMsg);
     if (rc)
         return rc;

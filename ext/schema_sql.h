@@ -20,15 +20,15 @@ typedef enum {
 
 typedef struct column_sql {
     char *name; /* without quotes */
-    char *type; /* as written, single spaces; "" when there is none */
+    char *type; /* as SQLite keeps it: as written, inner comments too; "" when there is none */
     affinity affinity;
     sdb_collation collation;
     bool not_null;
-    char *default_sql; /* the text of the DEFAULT expression, or NULL */
+    char *default_sql; /* for SELECT; whether (expr) can be evaluated is not checked; or NULL */
 } column_sql;
 
 typedef struct index_sql {
-    char *name;     /* as written; for constraints sqlite_autoindex_TABLE_N, as SQLite names them */
+    char *name; /* as written; for constraints sqlite_autoindex_TABLE_N, as SQLite names them */
     bool unique;
     bool is_primary; /* made by PRIMARY KEY (other than INTEGER PRIMARY KEY) */
     int n_parts;
@@ -40,12 +40,13 @@ typedef struct table_sql {
     int n_columns;
     column_sql *columns;
     int rowid_column; /* of INTEGER PRIMARY KEY, or -1 */
-    int n_indexes;    /* in SQLite's order: constraints as they are written, then INDEX entries */
+    int n_indexes;    /* constraints as SQLite makes and numbers them, but for UNIQUE(rowid column)
+                      ** which needs none; then INDEX entries as they are written */
     index_sql *indexes;
     bool storage_memory; /* storage=memory was given */
-    char *sql;           /* the arguments joined by ", ": what the table carries as its definition */
-    char *declare;       /* for sqlite3_declare_vtab: see below */
-    int n_hidden;        /* hidden columns in `declare`, after the n_columns real ones */
+    char *sql;     /* the arguments joined by ", ": what the table carries as its definition */
+    char *declare; /* for sqlite3_declare_vtab: see below */
+    int n_hidden;  /* hidden columns in `declare`, after the n_columns real ones */
 } table_sql;
 
 /* Parse argv[3..argc) of xCreate/xConnect for the table argv[2]. Returns SQLITE_OK and *out, or
@@ -55,7 +56,7 @@ typedef struct table_sql {
 ** `declare` is "CREATE TABLE x(...)" with each column's name, type, collation (not for the rowid
 ** column: SQLite ignores it there) and NOT NULL (also for the rowid column), and then the hidden
 ** columns: the command column, named as the table (or "_command" where a column has that name
-** already), and "_revision" INTEGER. */
+** already), and "_revision" INTEGER. No column may be named "_command" or "_revision". */
 int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **err);
 void table_sql_free(table_sql *def); /* accepts NULL */
 

@@ -27,7 +27,7 @@ static int is_loaded(sqlite3 *db, bool *out)
     return *out ? SQLITE_OK : rc;
 }
 
-/* The module comes last: where it is, everything is. */
+/* The module comes last: where it is, everything is registered, and for this conn. */
 static int connection_init(sqlite3 *db, char **err)
 {
     conn *c;
@@ -35,7 +35,8 @@ static int connection_init(sqlite3 *db, char **err)
     int rc;
 
     if (sqlite3_libversion_number() < SQLITE_NEEDED) {
-        *err = sqlite3_mprintf("statedb needs SQLite 3.38 or newer; this is %s", sqlite3_libversion());
+        *err =
+            sqlite3_mprintf("statedb needs SQLite 3.38 or newer; this is %s", sqlite3_libversion());
         return SQLITE_ERROR;
     }
     rc = is_loaded(db, &has_it);
@@ -49,6 +50,8 @@ static int connection_init(sqlite3 *db, char **err)
         rc = manager_register(c);
     if (!rc)
         rc = sqlite3_create_module_v2(db, "statedb", &statedb_module, conn_ref(c), conn_unref);
+    if (!rc)
+        manager_create_early(c);
     conn_unref(c);
     return rc;
 }

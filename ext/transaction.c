@@ -1,7 +1,7 @@
 /* transaction.c - SQLite's transactions and savepoints, mapped to one sdb_txn per connection.
 **
 ** A virtual table of its own in the TEMP schema, statedb_txn, without rows: the manager. SQLite
-** calls the transaction methods of a virtual table only from its first write on, and forgets a table
+** calls the transaction methods of a virtual table only from its first write on, and forgets one
 ** that is dropped, undone or reconnected in the middle. Whatever happens to the statedb tables, the
 ** manager stays. The first write, create, drop or rename of a transaction enrols it by a nested
 ** statement that writes to it; from then on it hears of every savepoint, commit and rollback:
@@ -10,22 +10,22 @@
 **     xSavepoint(n)                                  sdb_txn_savepoint
 **     xRelease(n), xRollbackTo(n)                    sdb_txn_release, sdb_txn_rollback_to
 **     xSync                                          sdb_txn_prepare    all that can fail
-**     xCommit                                        sdb_txn_commit     publishes; cannot fail
+**     xCommit                                        sdb_txn_commit     publishes, cannot fail
 **     xRollback                                      sdb_txn_abort
 **
-** The nested statement never runs inside an xBegin: there it would make SQLite write beyond its list
-** of tables (sqlite3VtabBegin reserves one entry before it calls xBegin and fills it after).
+** The nested statement never runs inside an xBegin: there it would make SQLite write beyond its
+** list of tables (sqlite3VtabBegin reserves one entry before it calls xBegin and fills it after).
 **
-** LEVELS. SQLite numbers its savepoints, those of statements included, from 0; a table that joins in
-** the middle hears of the innermost only. Nothing was written before the txn began, so every level
-** that was there by then means the same state, the beginning: to return to it is to abort the txn;
-** the next write begins another. The levels after it are the txn's own stack of savepoints, from 0.
+** LEVELS. SQLite numbers its savepoints, those of statements included, from 0; a table that joins
+** in the middle hears of the innermost only. Nothing was written before the txn began: all levels
+** that were there by then mean one state, the beginning: to return to it is to abort the txn; the
+** next write begins another. The levels after it are the txn's own savepoints, from 0.
 **
 ** A YOUNG MANAGER is one that was created in the transaction it takes part in: the extension was
-** loaded after BEGIN, or the manager had gone with a rollback or with PRAGMA temp_store. Rolling back
-** to where it did not exist yet undoes it, and gives no callback; then all that was written through
-** it is undone as well. So a young manager is looked for in the schema before each use. What has gone
-** from there may go on calling, until the transaction's end: only c->manager is listened to. */
+** loaded after BEGIN, or the manager had gone with a rollback or with PRAGMA temp_store. Rolling
+** back to where it did not exist yet undoes it, and gives no callback; then all that was written
+** through it is undone as well. So a young manager is looked for in the schema before each use. One
+** that has gone may go on calling until the transaction's end: only c->manager is listened to. */
 #include "ext.h"
 
 #include <assert.h>
@@ -43,10 +43,6 @@ typedef struct manager {
     sqlite3_vtab base; /* must be first */
     conn *conn;
 } manager;
-
-typedef struct manager_cursor {
-    sqlite3_vtab_cursor base;
-} manager_cursor;
 
 /* ---------------------------------------------------------------- the txn */
 
@@ -73,40 +69,26 @@ static void txn_end(conn *c)
     c->state = TXN_NONE;
 }
 
-/* Run a statement that is prepared once per connection. */
-static int statement_step(conn *c, sqlite3_stmt **stmt, const char *sql, bool *has_row)
+void txn_forget_statement(conn *c)
 {
-    int rc = SQLITE_OK;
-
-    if (!*stmt)
-        rc = sqlite3_prepare_v3(c->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL);
-    if (rc)
-        return rc;
-    *has_row = sqlite3_step(*stmt) == SQLITE_ROW;
-    return sqlite3_reset(*stmt);
-}
-
-static void statement_forget(sqlite3_stmt **stmt)
-{
-    sqlite3_finalize(*stmt);
-    *stmt = NULL;
-}
-
-void txn_forget_statements(conn *c)
-{
-    statement_forget(&c->enroll);
-    statement_forget(&c->verify);
+    sqlite3_finalize(c->enroll);
+    c->enroll = NULL;
 }
 
 int txn_verify(conn *c)
 {
+    sqlite3_stmt *stmt;
     bool is_there;
     int rc;
 
     if (!c->manager_is_young)
         return SQLITE_OK;
-    rc = statement_step(c, &c->verify,
-                        "SELECT 1 FROM temp.sqlite_schema WHERE name = 'statedb_txn'", &is_there);
+    rc = sqlite3_prepare_v2(c->db, "SELECT 1 FROM temp.sqlite_schema WHERE name = 'statedb_txn'",
+                            -1, &stmt, NULL);
+    if (rc)
+        return rc;
+    is_there = sqlite3_step(stmt) == SQLITE_ROW;
+    rc = sqlite3_finalize(stmt);
     if (!rc && !is_there)
         txn_end(c);
     return rc;
@@ -119,8 +101,9 @@ static int manager_create(conn *c, char **err)
                           NULL, &text);
 
     if (rc && rc != SQLITE_NOMEM && !*err)
-        *err = sqlite3_mprintf("statedb: cannot create temp.statedb_txn, by which statedb takes "
-                               "part in transactions: %s", text ? text : sqlite3_errstr(rc));
+        *err = sqlite3_mprintf("statedb: cannot create temp.statedb_txn, by which transactions are "
+                               "followed: %s",
+                               text ? text : sqlite3_errstr(rc));
     sqlite3_free(text);
     return rc;
 }
@@ -128,15 +111,22 @@ static int manager_create(conn *c, char **err)
 /* The column's name keeps the statement from a table of somebody else's. */
 static int manager_enroll(conn *c, char **err)
 {
-    bool has_row;
-    int rc = statement_step(c, &c->enroll, "DELETE FROM temp.statedb_txn WHERE statedb", &has_row);
+    int rc = SQLITE_OK;
 
+    if (!c->enroll)
+        rc = sqlite3_prepare_v3(c->db, "DELETE FROM temp.statedb_txn WHERE statedb", -1,
+                                SQLITE_PREPARE_PERSISTENT, &c->enroll, NULL);
+    if (!rc) {
+        sqlite3_step(c->enroll);
+        rc = sqlite3_reset(c->enroll);
+    }
     if (rc == SQLITE_ERROR) { /* no such table */
-        statement_forget(&c->enroll);
+        txn_forget_statement(c);
         rc = manager_create(c, err);
     } else if (rc && rc != SQLITE_NOMEM && !*err) {
-        *err = sqlite3_mprintf("statedb: cannot write to temp.statedb_txn, by which statedb takes "
-                               "part in transactions: %s", sqlite3_errmsg(c->db));
+        *err = sqlite3_mprintf("statedb: cannot write to temp.statedb_txn, by which transactions "
+                               "are followed: %s",
+                               sqlite3_errmsg(c->db));
     }
     assert(rc || c->manager);
     return rc;
@@ -156,16 +146,19 @@ int txn_enroll(conn *c, char **err)
 void txn_close(conn *c)
 {
     txn_end(c);
-    txn_forget_statements(c);
+    txn_forget_statement(c);
 }
 
 /* ---------------------------------------------------------------- SQLite's callbacks */
 
+/* A second object in one transaction, after SQLite has reconnected the table, is not needed. */
 static int manager_begin(sqlite3_vtab *vtab)
 {
     conn *c = ((manager *)vtab)->conn;
 
-    assert(!c->manager && !c->txn && c->state == TXN_NONE);
+    if (c->manager)
+        return SQLITE_OK;
+    assert(!c->txn && c->state == TXN_NONE);
     c->manager = vtab;
     c->state = TXN_OPEN;
     return SQLITE_OK;
@@ -289,7 +282,7 @@ static int manager_connect(sqlite3 *db, void *aux, int argc, const char *const *
     (void)argc;
     (void)argv;
     (void)err;
-    rc = sqlite3_declare_vtab(db, "CREATE TABLE x(statedb HIDDEN)");
+    rc = sqlite3_declare_vtab(db, "CREATE TABLE x(statedb)");
     if (rc)
         return rc;
     m = sqlite3_malloc(sizeof *m);
@@ -309,8 +302,7 @@ static int manager_new(sqlite3 *db, void *aux, int argc, const char *const *argv
 
     if (argc > 3 || sqlite3_stricmp(argv[1], "temp") != 0 ||
         sqlite3_stricmp(argv[2], "statedb_txn") != 0) {
-        *err = sqlite3_mprintf("statedb: the module statedb_txn is for temp.statedb_txn only, which "
-                               "statedb makes by itself");
+        *err = sqlite3_mprintf("statedb: the module statedb_txn is for temp.statedb_txn alone");
         return SQLITE_ERROR;
     }
     rc = manager_connect(db, aux, argc, argv, out, err);
@@ -357,14 +349,9 @@ static int manager_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 
 static int manager_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
-    manager_cursor *cur = sqlite3_malloc(sizeof *cur);
-
     (void)vtab;
-    if (!cur)
-        return SQLITE_NOMEM;
-    *cur = (manager_cursor){0};
-    *out = &cur->base;
-    return SQLITE_OK;
+    *out = sqlite3_malloc(sizeof **out);
+    return *out ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 static int manager_close(sqlite3_vtab_cursor *cur)
@@ -444,15 +431,16 @@ static const sqlite3_module manager_module = {
     .xRollbackTo = manager_rollback_to,
 };
 
-/* What keeps the table from being created now (query_only, a full disk) need not last: the first
-** write tries again. */
 int manager_register(conn *c)
 {
-    char *ignored = NULL;
-    int rc = sqlite3_create_module_v2(c->db, "statedb_txn", &manager_module, conn_ref(c), conn_unref);
+    return sqlite3_create_module_v2(c->db, "statedb_txn", &manager_module, conn_ref(c), conn_unref);
+}
 
-    if (!rc)
-        rc = manager_create(c, &ignored);
+/* What is in the way now (query_only, a full disk) need not last: the first write tries again. */
+void manager_create_early(conn *c)
+{
+    char *ignored = NULL;
+
+    (void)manager_create(c, &ignored);
     sqlite3_free(ignored);
-    return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
 }

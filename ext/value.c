@@ -48,8 +48,8 @@ int value_get(sqlite3_value *in, sdb_value *out)
     }
 }
 
-/* A real that is an integer becomes one, but for the two that may stand for anything beyond them:
-** SQLite's rule for columns of INTEGER and NUMERIC affinity. */
+/* A real that is an integer becomes one, but for the two that may stand for anything beyond them. So
+** does SQLite for every numeric affinity; in a REAL column, which gives a real back, -0.0 is 0.0. */
 static void real_to_integer(sdb_value *value)
 {
     double r = value->u.r;
@@ -72,10 +72,10 @@ int value_get_affinity(sqlite3_value *in, affinity aff, sdb_value *out)
     int rc = value_get(in, out);
     if (rc != SQLITE_OK)
         return rc;
+    if (aff >= AFFINITY_NUMERIC && out->type == SDB_REAL)
+        real_to_integer(out);
     if (aff == AFFINITY_REAL && out->type == SDB_INTEGER)
         *out = (sdb_value){.type = SDB_REAL, .u.r = (double)out->u.i};
-    else if ((aff == AFFINITY_INTEGER || aff == AFFINITY_NUMERIC) && out->type == SDB_REAL)
-        real_to_integer(out);
     return SQLITE_OK;
 }
 
@@ -145,7 +145,7 @@ static inline unsigned char fold(unsigned char c)
     return c >= 'A' && c <= 'Z' ? (unsigned char)(c + ('a' - 'A')) : c;
 }
 
-/* SQLite's NOCASE ends where both texts have a NUL (sqlite3_strnicmp); then the longer is greater. */
+/* Where both texts have a NUL, SQLite's NOCASE looks no further: the longer one is the greater. */
 static int nocase_compare(const sdb_value *a, const sdb_value *b)
 {
     const unsigned char *p = a->u.p, *q = b->u.p;
@@ -155,6 +155,8 @@ static int nocase_compare(const sdb_value *a, const sdb_value *b)
         int c = fold(p[i]) - fold(q[i]);
         if (c)
             return c;
+        if (!p[i])
+            break;
     }
     return (a->n > b->n) - (a->n < b->n);
 }

@@ -1,10 +1,10 @@
 /* write.c - xUpdate: one row into, out of or within a table, or a command.
 **
-** A row goes in three steps: its values as the table stores them (affinity, DEFAULT, NOT NULL), every
-** conflict found before anything has changed, and then the change, which core/ does wholly or not at
-** all. So xUpdate is atomic by itself, as it must be: SQLite makes no savepoint for a single row. The
-** conflict mode of the statement is applied by SQLite to the code returned; only REPLACE, which
-** deletes the rows in the way, is done here. */
+** A row goes in three steps: its values as the table stores them (affinity, DEFAULT, NOT NULL),
+** every conflict found before anything has changed, and then the change, which core/ does wholly or
+** not at all. So xUpdate is atomic by itself, as it must be: SQLite makes no savepoint for a single
+** row. The conflict mode of the statement is applied by SQLite to the code returned; only REPLACE,
+** which deletes the rows in the way, is done here. */
 #include "ext.h"
 
 #include <assert.h>
@@ -69,8 +69,8 @@ static bool is_replace(vtable *t)
     return sqlite3_vtab_on_conflict(t->conn->db) == SQLITE_REPLACE;
 }
 
-/* NULL in a NOT NULL column: its DEFAULT where SQLite would take it. An INSERT may not have named the
-** column, which SQLite does not tell; it says NULL for it. */
+/* NULL in a NOT NULL column: its DEFAULT where SQLite would take it. An INSERT may not have named
+** the column; SQLite does not tell, it says NULL. */
 static int not_null_fill(vtable *t, int column, bool is_insert)
 {
     int rc = SQLITE_OK;

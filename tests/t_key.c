@@ -135,7 +135,11 @@ static int model_compare(const sdb_value *a, const sdb_value *b, order o)
         for (uint32_t i = 0; result == 0 && x >= 0; i++) {
             x = model_byte(a, o.collation, i);
             result = COMPARE(x, model_byte(b, o.collation, i));
+            if (x == 0 && class == 2 && o.collation == SDB_NOCASE) /* SQLite looks no further */
+                x = -1;
         }
+        if (result == 0 && class == 2 && o.collation == SDB_NOCASE)
+            result = COMPARE(a->n, b->n);
     }
     return o.desc ? -result : result;
 }
@@ -244,6 +248,7 @@ static void test_bytes_are_as_documented(void **state)
     ASSERT_BYTES(TEXT("a\0b\1c\2 "), plain, "\x30" "a\1\1b\1\2c\2 \0");
     ASSERT_BYTES(TEXT("eight\1bytes"), plain, "\x30" "eight\1\2bytes\0");
     ASSERT_BYTES(TEXT("AZ@[\xc1  "), nocase, "\x30" "az@[\xc1  \0");
+    ASSERT_BYTES(TEXT("A\0bC"), nocase, "\x30" "a\1\1\1\1\1\1\0");
     ASSERT_BYTES(TEXT(" Az  "), rtrim, "\x30 Az\0");
     ASSERT_BYTES(BLOB("A\0 "), nocase, "\x40" "A\1\1 \0");
     ASSERT_BYTES(BLOB("A\0 "), rtrim, "\x40" "A\1\1 \0");

@@ -1,11 +1,11 @@
 /* t_sql_oom.c - every statement of a script with every one of its allocations failing.
 **
-** One counter (core/mem.h) goes over SQLite's own allocations, the extension's and the arena's. Each
-** statement is run with its first allocation failing, then its second, and so on until it takes no
-** fault; once with that one failing alone, and once with all after it failing too. A statement that
-** reports no memory must have done nothing; it must report that or what it reports anyway. After each
-** attempt the tables are in order and hold what ordinary tables hold that ran the same statements.
-** When all is closed nothing is left. */
+** One counter (core/mem.h) goes over SQLite's own allocations, the extension's and the arena's.
+** Each statement is run with its first allocation failing, then its second, and so on until it has
+** no fault; once with that one failing alone, and once with all after it failing too. A statement
+** that reports no memory must have done nothing; it must report that or what it reports anyway.
+** After each attempt the tables are in order and hold what ordinary tables hold that ran the same
+** statements. When all is closed nothing is left. */
 #include "../core/mem.h"
 #include "../ext/statedb_static.h"
 
@@ -25,12 +25,19 @@ typedef struct step {
 
 #define FILL "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 40) "
 
+typedef struct script {
+    const char *before; /* run before the extension is loaded, or NULL */
+    const step *steps;
+    int n_steps;
+} script;
+
 /* clang-format off */
-static const step script[] = {
+static const step steps_all[] = {
     {"CREATE VIRTUAL TABLE t USING statedb(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE UNIQUE,"
      " b INT NOT NULL DEFAULT 7, c, INDEX ib(b DESC, a), UNIQUE INDEX ic(c, b))",
      "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE UNIQUE,"
-     " b INT NOT NULL DEFAULT 7, c); CREATE INDEX ib ON t(b DESC, a); CREATE UNIQUE INDEX ic ON t(c, b)"},
+     " b INT NOT NULL DEFAULT 7, c); CREATE INDEX ib ON t(b DESC, a);"
+     " CREATE UNIQUE INDEX ic ON t(c, b)"},
     {"CREATE VIRTUAL TABLE temp.u USING statedb(x, y REAL, PRIMARY KEY (x, y))",
      "CREATE TABLE temp.u(x, y REAL, PRIMARY KEY (x, y))"},
     {"INSERT INTO t VALUES(1, 'one', 1, 'first')", NULL},
@@ -41,7 +48,8 @@ static const step script[] = {
     {"INSERT OR IGNORE INTO t VALUES(100, 'a', 1, 1), (2, 'b', 2, 2), (102, 'KEY 7', 3, 3)", NULL},
     {"INSERT OR FAIL INTO t VALUES(103, 'c', 1, 3), (2, 'd', 2, 2), (104, 'e', 3, 3)", NULL},
     {"REPLACE INTO t VALUES(3, 'KEY 9', 1, 1)", NULL},
-    {"REPLACE INTO t SELECT id, 'r' || a, b, id % 7 FROM t WHERE id BETWEEN 5 AND 9 ORDER BY id", NULL},
+    {"REPLACE INTO t SELECT id, 'r' || a, b, id % 7 FROM t WHERE id BETWEEN 5 AND 9 ORDER BY id",
+     NULL},
     {"UPDATE t SET b = b + 1 WHERE b = 2", NULL},
     {"UPDATE t SET id = id + 1000, a = a || '!' WHERE id < 20", NULL},
     {"UPDATE t SET a = 'same'", NULL},
@@ -49,7 +57,8 @@ static const step script[] = {
     {"SELECT * FROM t ORDER BY a", NULL},
     {"SELECT b, a, c FROM t ORDER BY b DESC, a DESC", NULL},
     {"SELECT id, max(c) FROM t WHERE b IN (1, 3) GROUP BY b ORDER BY 1", NULL},
-    {"SELECT t.id, u.y, v.id FROM t JOIN u ON u.x = t.a JOIN t AS v ON v.b = u.y ORDER BY 1, 2, 3", NULL},
+    {"SELECT t.id, u.y, v.id FROM t JOIN u ON u.x = t.a JOIN t AS v ON v.b = u.y ORDER BY 1, 2, 3",
+     NULL},
     {"DELETE FROM t WHERE b = 4", NULL},
     {"BEGIN", NULL},
     {"INSERT INTO u VALUES(1, 1), (2, 2)", NULL},
@@ -80,9 +89,43 @@ static const step script[] = {
     {"DROP TABLE u", NULL},
     {"DROP TABLE t", NULL},
 };
+
+/* The manager (transaction.c) is created in a transaction and goes with it; then in the middle of a
+** statement. */
+static const step steps_young[] = {
+    {"CREATE VIRTUAL TABLE t USING statedb(a UNIQUE, b NOT NULL DEFAULT (1 || 'x'))",
+     "CREATE TABLE t(a UNIQUE, b NOT NULL DEFAULT (1 || 'x'))"},
+    {"INSERT INTO t(a) VALUES(1), (2), (1)", NULL},
+    {"INSERT INTO t(a) VALUES(1), (2)", NULL},
+    {"SAVEPOINT two", NULL},
+    {"REPLACE INTO t(a) VALUES(2), (3)", NULL},
+    {"ROLLBACK TO two", NULL},
+    {"SELECT * FROM t", NULL},
+    {"ROLLBACK TO one", NULL},
+    {"CREATE VIRTUAL TABLE t USING statedb(a UNIQUE)", "CREATE TABLE t(a UNIQUE)"},
+    {"INSERT INTO t VALUES(1), (2)", NULL},
+    {"COMMIT", NULL},
+    {"PRAGMA temp_store = MEMORY", NULL},
+    {"INSERT INTO t VALUES(3), (4)", NULL},
+    {"PRAGMA temp_store = FILE", NULL},
+    {"BEGIN", NULL},
+    {"SAVEPOINT one", NULL},
+    {"INSERT INTO t VALUES(5), (6), (1)", NULL},
+    {"INSERT INTO t VALUES(5), (6)", NULL},
+    {"UPDATE t SET a = a + 10", NULL},
+    {"ROLLBACK TO one", NULL},
+    {"DELETE FROM t WHERE a = 2", NULL},
+    {"COMMIT", NULL},
+    {"DROP TABLE t", NULL},
+};
+
 /* clang-format on */
 
-enum { N_STEPS = sizeof script / sizeof *script, LIMIT = 20000 };
+static const script all = {NULL, steps_all, sizeof steps_all / sizeof *steps_all};
+static const script young = {"BEGIN; SAVEPOINT one", steps_young,
+                             sizeof steps_young / sizeof *steps_young};
+
+enum { LIMIT = 20000 };
 
 static const char *const table_names[] = {"t", "u", "w", "z"};
 
@@ -180,12 +223,14 @@ static bool is_nomem(int rc)
     return rc == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM;
 }
 
-static void pair_open(pair *p)
+static void pair_open(pair *p, const char *before)
 {
     char *err = NULL;
 
     assert_int_equal(sqlite3_open(":memory:", &p->native), SQLITE_OK);
     assert_int_equal(sqlite3_open(":memory:", &p->ours), SQLITE_OK);
+    run_ok(p->native, before ? before : "");
+    run_ok(p->ours, before ? before : "");
     assert_int_equal(sqlite3_statedb_static_init(p->ours, &err, NULL), SQLITE_OK);
 }
 
@@ -217,11 +262,11 @@ static void pair_step(pair *p, const step *s)
     free(native.text);
 }
 
-static void pair_prepare(pair *p, int n_steps)
+static void pair_prepare(pair *p, const script *s, int n_steps)
 {
-    pair_open(p);
+    pair_open(p, s->before);
     for (int i = 0; i < n_steps; i++)
-        pair_step(p, &script[i]);
+        pair_step(p, &s->steps[i]);
 }
 
 /* The same tables with the same rows, by rowid and in order of all columns; and ours sound. */
@@ -237,8 +282,9 @@ static void pair_compare(pair *p, const char *what, int64_t nth)
         int expected = run(p->native, sql, &native);
 
         if (rc != expected || strcmp(ours.text, native.text) != 0)
-            fail_msg("%s, allocation %lld: table %s: %d %s instead of %d %s (%s)", what, (long long)nth,
-                     table_names[i], rc, ours.text, expected, native.text, sqlite3_errmsg(p->ours));
+            fail_msg("%s, allocation %lld: table %s: %d %s instead of %d %s (%s)", what,
+                     (long long)nth, table_names[i], rc, ours.text, expected, native.text,
+                     sqlite3_errmsg(p->ours));
         if (rc)
             continue;
         snprintf(sql, sizeof sql, "INSERT INTO %s(%s) VALUES('integrity-check')", table_names[i],
@@ -282,51 +328,59 @@ static bool step_try(pair *p, const step *s, int64_t nth, bool is_persistent, bo
 }
 
 /* Every allocation of step i. The databases go on from one attempt to the next while the step does
-** nothing; where SQLite has rolled the transaction back, or the step was done, they are built anew. */
-static int64_t step_sweep(int i, bool is_persistent)
+** nothing; when SQLite has rolled back the transaction or the step is done they are built anew. */
+static int64_t step_sweep(const script *s, int i, bool is_persistent)
 {
     pair p;
     bool took_fault = true;
     int64_t n = 0;
 
-    pair_prepare(&p, i);
+    pair_prepare(&p, s, i);
     while (took_fault) {
         bool was_autocommit = sqlite3_get_autocommit(p.ours);
         bool is_failed;
 
         if (++n > LIMIT)
-            fail_msg("%s: no end of faults", script[i].sql);
-        is_failed = step_try(&p, &script[i], n, is_persistent, &took_fault);
+            fail_msg("%s: no end of faults", s->steps[i].sql);
+        is_failed = step_try(&p, &s->steps[i], n, is_persistent, &took_fault);
         if (took_fault && (!is_failed || sqlite3_get_autocommit(p.ours) != was_autocommit)) {
             pair_close(&p, i);
-            pair_prepare(&p, i);
+            pair_prepare(&p, s, i);
         }
     }
-    for (int k = i + 1; k < N_STEPS; k++)
-        pair_step(&p, &script[k]);
+    for (int k = i + 1; k < s->n_steps; k++)
+        pair_step(&p, &s->steps[k]);
     pair_close(&p, i);
     return n - 1;
 }
 
-static void sweep(bool is_persistent)
+static void sweep(const script *s, bool is_persistent)
 {
     int64_t n = 0;
 
-    for (int i = 0; i < N_STEPS; i++)
-        n += step_sweep(i, is_persistent);
+    for (int i = 0; i < s->n_steps; i++)
+        n += step_sweep(s, i, is_persistent);
+    assert_true(n > s->n_steps);
     print_message("%lld faults\n", (long long)n);
 }
 
 static void test_single_faults(void **state)
 {
     (void)state;
-    sweep(false);
+    sweep(&all, false);
 }
 
 static void test_persistent_faults(void **state)
 {
     (void)state;
-    sweep(true);
+    sweep(&all, true);
+}
+
+static void test_faults_of_a_young_manager(void **state)
+{
+    (void)state;
+    sweep(&young, false);
+    sweep(&young, true);
 }
 
 /* Opening and loading: a connection that could not load can be closed, or load again. */
@@ -349,8 +403,8 @@ static void open_sweep(bool is_persistent)
         if (rc && n % 2)
             assert_int_equal(sqlite3_statedb_static_init(p.ours, &err, NULL), SQLITE_OK);
         if (!rc || n % 2) {
-            pair_step(&p, &script[0]);
-            pair_step(&p, &script[2]);
+            pair_step(&p, &steps_all[0]);
+            pair_step(&p, &steps_all[2]);
             pair_compare(&p, "open", n);
         }
         pair_close(&p, -1);
@@ -370,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_single_faults),
         cmocka_unit_test(test_persistent_faults),
+        cmocka_unit_test(test_faults_of_a_young_manager),
     };
     return cmocka_run_group_tests_name("sql_oom", tests, memory_setup, NULL);
 }

@@ -447,6 +447,7 @@ static void test_tables(void **state)
     sdb_txn *second, *third;
     assert_int_equal(sdb_txn_begin(db, &second), SDB_OK);
     assert_ptr_equal(sdb_txn_table(second, "t"), u);
+    assert_int_equal(sdb_txn_count(second, u), 0); /* it has looked: its snapshot stays */
     assert_int_equal(sdb_txn_lock(second, u), SDB_BUSY);
     sdb_table *w;
     assert_int_equal(sdb_txn_create_table(second, &other, &w), SDB_OK);

@@ -1,0 +1,169 @@
+/* lock.c - the write locks of tables: waiting in turn, deadlocks, time-outs (see statedb.h).
+**
+** A table's lock is its `owner`, and those that wait for it stand in a queue. Whoever gives it up
+** hands it to the first of them, so a table that is written all the time is written in turn. A
+** transaction waits for one table at a time, and a table has one owner: so who waits for whom is a
+** chain, and a circle is found by following it, before the one that would close it begins to wait.
+** All of it is guarded by the store's mutex. */
+#include "txn.h"
+
+#include "mem.h"
+#include "wait.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static sdb_txn *owner_of(const sdb_table *table)
+{
+    return atomic_load_explicit(&table->owner, memory_order_relaxed);
+}
+
+static void owner_set(sdb_table *table, sdb_txn *txn)
+{
+    atomic_store_explicit(&table->owner, txn, memory_order_relaxed);
+}
+
+void sdb_table_hand_over(sdb_table *table)
+{
+    sdb_txn *next = table->waiting;
+    owner_set(table, next);
+    if (!next)
+        return;
+    table->waiting = next->next_waiting;
+    next->waits_for = NULL;
+    next->has_turn = true;
+    pthread_cond_signal(&next->turn);
+}
+
+static bool would_deadlock(const sdb_txn *txn, const sdb_table *table)
+{
+    for (const sdb_txn *o = owner_of(table); o; o = o->waits_for ? owner_of(o->waits_for) : NULL)
+        if (o == txn)
+            return true;
+    return false;
+}
+
+static int lock_wait(sdb_txn *txn, sdb_table *table)
+{
+    if (would_deadlock(txn, table))
+        return SDB_DEADLOCK;
+    if (txn->timeout_ms == 0)
+        return SDB_BUSY;
+    sdb_txn **last = &table->waiting;
+    while (*last)
+        last = &(*last)->next_waiting;
+    *last = txn;
+    txn->next_waiting = NULL;
+    txn->waits_for = table;
+    txn->has_turn = false;
+    int64_t deadline = sdb_deadline(txn->timeout_ms);
+    bool in_time = true;
+    while (!txn->has_turn && !txn->is_interrupted && in_time)
+        in_time = sdb_cond_wait(&txn->turn, &txn->db->mutex, deadline);
+    if (txn->has_turn)
+        return SDB_OK;
+    txn->waits_for = NULL;
+    last = &table->waiting;
+    while (*last != txn)
+        last = &(*last)->next_waiting;
+    *last = txn->next_waiting;
+    if (!txn->is_interrupted)
+        return SDB_BUSY;
+    txn->is_interrupted = false;
+    return SDB_INTERRUPTED;
+}
+
+static void lock_give(sdb_table *table)
+{
+    pthread_mutex_lock(&table->db->mutex);
+    sdb_table_hand_over(table);
+    pthread_mutex_unlock(&table->db->mutex);
+}
+
+/* With the table locked: whether the transaction sees its newest version, or can be made to. It can
+** while it has read nothing: what it has locked and written by then is the newest anyway. (A
+** savepoint would bring back tables as they were.) */
+static int lock_refresh(sdb_txn *txn, const sdb_table *table)
+{
+    pthread_mutex_lock(&txn->db->mutex);
+    const sdb_version *newest = sdb_root_version(atomic_load(&txn->db->root), table);
+    pthread_mutex_unlock(&txn->db->mutex);
+    if (newest && newest == sdb_txn_version(txn, table))
+        return SDB_OK;
+    if (txn->has_looked || txn->n_savepoint)
+        return SDB_STALE;
+    int rc = sdb_txn_rebase(txn);
+    return rc == SDB_OK && !sdb_txn_version(txn, table) ? SDB_STALE : rc;
+}
+
+int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
+{
+    if (!sdb_txn_version(txn, table))
+        return SDB_MISUSE;
+    if (owner_of(table) == txn)
+        return SDB_OK;
+    pthread_mutex_lock(&txn->db->mutex);
+    int rc = SDB_OK;
+    if (owner_of(table))
+        rc = lock_wait(txn, table);
+    else
+        owner_set(table, txn);
+    pthread_mutex_unlock(&txn->db->mutex);
+    if (rc != SDB_OK)
+        return rc;
+    rc = lock_refresh(txn, table);
+    if (rc != SDB_OK) {
+        lock_give(table);
+        return rc;
+    }
+    sdb_version *base = sdb_txn_version(txn, table), *now = NULL;
+    sdb_work *w = sdb_work_new(txn, table);
+    if (w)
+        now = sdb_version_new(table, base->set, base->set->n);
+    if (!now) {
+        if (w)
+            sdb_dead_free(w->dead);
+        lock_give(table);
+        return SDB_NOMEM;
+    }
+    sdb_version_copy(now, base);
+    w->base = base;
+    w->room = base->set->n;
+    sdb_work_begin(txn, w, now);
+    return SDB_OK;
+}
+
+static int id_compare(const void *a, const void *b)
+{
+    uint64_t x = (*(sdb_table *const *)a)->id, y = (*(sdb_table *const *)b)->id;
+    return (x > y) - (x < y);
+}
+
+int sdb_txn_lock_all(sdb_txn *txn, sdb_table *const *tables, int n)
+{
+    int rc = SDB_OK;
+    if (n < 1)
+        return rc;
+    sdb_table **sorted = sdb_malloc((size_t)n * sizeof *sorted);
+    if (!sorted)
+        return SDB_NOMEM;
+    memcpy(sorted, tables, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, id_compare);
+    for (int i = 0; i < n && rc == SDB_OK; i++)
+        rc = sdb_txn_lock(txn, sorted[i]);
+    sdb_free(sorted);
+    return rc;
+}
+
+void sdb_txn_set_timeout(sdb_txn *txn, int64_t ms)
+{
+    txn->timeout_ms = ms;
+}
+
+void sdb_txn_interrupt(sdb_txn *txn)
+{
+    pthread_mutex_lock(&txn->db->mutex);
+    txn->is_interrupted = true;
+    pthread_cond_signal(&txn->turn);
+    pthread_mutex_unlock(&txn->db->mutex);
+}

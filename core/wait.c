@@ -1,0 +1,41 @@
+/* wait.c - condition variables with deadlines (see wait.h). */
+#define _GNU_SOURCE
+#include "wait.h"
+
+#include <time.h>
+
+#ifdef __APPLE__
+#define WAIT_CLOCK CLOCK_REALTIME
+#else
+#define WAIT_CLOCK CLOCK_MONOTONIC
+#endif
+
+int sdb_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    int rc = pthread_condattr_init(&attr);
+    if (rc != 0)
+        return rc;
+#ifndef __APPLE__
+    pthread_condattr_setclock(&attr, WAIT_CLOCK);
+#endif
+    rc = pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc;
+}
+
+int64_t sdb_deadline(int64_t ms)
+{
+    struct timespec t;
+    clock_gettime(WAIT_CLOCK, &t);
+    int64_t now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return ms < 0 || ms > (SDB_FOREVER - now) / 1000000 ? SDB_FOREVER : now + ms * 1000000;
+}
+
+bool sdb_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline)
+{
+    if (deadline == SDB_FOREVER)
+        return pthread_cond_wait(cond, mutex) == 0;
+    struct timespec t = {deadline / 1000000000, (long)(deadline % 1000000000)};
+    return pthread_cond_timedwait(cond, mutex, &t) == 0;
+}

@@ -1,0 +1,22 @@
+/* wait.h - waiting for a condition until a point in time, the same on all systems.
+**
+** Time is the monotonic clock's where a condition variable can go by it. */
+#ifndef SDB_WAIT_H
+#define SDB_WAIT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SDB_FOREVER INT64_MAX
+
+/* 0, or an errno. */
+int sdb_cond_init(pthread_cond_t *cond);
+
+/* The point in time so many milliseconds from now; < 0: SDB_FOREVER. */
+int64_t sdb_deadline(int64_t ms);
+
+/* pthread_cond_wait until then; false when it has come. */
+bool sdb_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline);
+
+#endif

@@ -1,0 +1,520 @@
+/* plan.c - xBestIndex: which index a statement reads, from where to where, in which order.
+**
+** Each index is tried as SQLite itself would try one: the constraints with = on its first columns,
+** then a range on the next column, then the ORDER BY by what follows. The cheapest is taken. Nothing
+** here is exact about types: cursor.c sees to it that a range misses no row, and SQLite checks every
+** constraint again except where the column's affinity makes both sides numbers (omit).
+**
+** Three things are hidden from xBestIndex, and shape the rules below.
+** - The affinity of the other side. `text = 5` compares texts, `text = integer_column` and even
+**   `text = CAST(5 AS INTEGER)`, a literal to sqlite3_vtab_rhs_value(), compare numbers. Where the
+**   answer may then have several rows, a unique index is not reported as one.
+** - Whether = is one column of (a, b) IN (...); sqlite3_vtab_collation() then gives the collation of
+**   the first column for all. So the index's collation has to be the column's own, too.
+** - An IN list one value at a time is compared by SQLite again, but without the affinity of the list:
+**   `text IN (SELECT integer_column)` would lose rows. Such a list has to come whole. */
+#include "plan.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+enum {
+    ROWS_MIN = 256, /* a statement prepared on an empty table serves it when it has grown */
+    ROWS_EQ = 10,   /* rows that share the first column of an index; one fewer with each further */
+    ROWS_EQ_MIN = 5,
+    LIST_LENGTH = 8,   /* values in an IN list */
+    IN_FLAGS = 32,     /* sqlite3_vtab_in() knows about so many constraints */
+    TEXT_RESERVE = 120 /* of a plan's text, for one more term, or for "..." */
+};
+
+#define NO_COLUMN (-2)
+
+typedef struct query {
+    vtable *table;
+    sqlite3_index_info *info;
+    double n_rows;
+} query;
+
+/* One way to answer a query: an index and what is used of it. */
+typedef struct path {
+    int index;
+    int n_eq;
+    int n_in;    /* of these, by an IN list */
+    int list;    /* the one of these whose IN list comes whole, or -1 */
+    int lower;   /* constraint, or -1 */
+    int upper;   /* constraint, or -1 */
+    bool is_key; /* one value for each column of a unique index */
+    bool is_ordered;
+    bool reverse;
+    double rows;
+    double cost;
+} path;
+
+typedef struct index_part {
+    int column; /* -1: the rowid */
+    sdb_collation collation;
+    bool desc;
+} index_part;
+
+/* ---------------------------------------------------------------- columns */
+
+/* Both names of the rowid are one column. NO_COLUMN: a hidden one. */
+static int column_of(const query *q, int column)
+{
+    const table_sql *def = q->table->def;
+
+    if (column < 0)
+        return def->rowid_column;
+    return column < def->n_columns ? column : NO_COLUMN;
+}
+
+static bool column_is_numeric(const query *q, int column)
+{
+    const table_sql *def = q->table->def;
+
+    return column == def->rowid_column || def->columns[column].affinity >= AFFINITY_NUMERIC;
+}
+
+static sdb_collation column_collation(const query *q, int column)
+{
+    const table_sql *def = q->table->def;
+
+    return column == def->rowid_column ? SDB_BINARY : def->columns[column].collation;
+}
+
+static int index_parts(const query *q, int index)
+{
+    return index ? sdb_table_index(q->table->table, index)->n_parts : 1;
+}
+
+static index_part index_part_at(const query *q, int index, int i)
+{
+    if (!index)
+        return (index_part){.column = q->table->def->rowid_column};
+    const sdb_part *part = &sdb_table_index(q->table->table, index)->parts[i];
+    return (index_part){part->column, (sdb_collation)part->collation, part->desc};
+}
+
+static bool index_is_unique(const query *q, int index)
+{
+    return !index || sdb_table_index(q->table->table, index)->unique;
+}
+
+/* ---------------------------------------------------------------- constraints */
+
+static bool op_is_eq(int op)
+{
+    return op == SQLITE_INDEX_CONSTRAINT_EQ || op == SQLITE_INDEX_CONSTRAINT_IS ||
+           op == SQLITE_INDEX_CONSTRAINT_ISNULL;
+}
+
+static bool op_is_null_test(int op)
+{
+    return op == SQLITE_INDEX_CONSTRAINT_ISNULL || op == SQLITE_INDEX_CONSTRAINT_ISNOTNULL;
+}
+
+/* Whether constraint i may be looked up in a part of an index. */
+static bool constraint_fits(const query *q, int i, int index, index_part part)
+{
+    static const char *const names[] = {"BINARY", "NOCASE", "RTRIM"};
+    const struct sqlite3_index_constraint *c = &q->info->aConstraint[i];
+
+    if (!c->usable || column_of(q, c->iColumn) != part.column)
+        return false;
+    if (!index || op_is_null_test(c->op))
+        return true;
+    if (op_is_eq(c->op) && part.collation != column_collation(q, part.column))
+        return false;
+    return sqlite3_stricmp(sqlite3_vtab_collation(q->info, i), names[part.collation]) == 0;
+}
+
+static bool constraint_is_list(const query *q, int i)
+{
+    return q->info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ &&
+           sqlite3_vtab_in(q->info, i, -1);
+}
+
+/* Whether the value of constraint i is known to be text or a blob: such a one is compared as it is. */
+static bool constraint_is_text(const query *q, int i)
+{
+    sqlite3_value *value;
+
+    if (sqlite3_vtab_rhs_value(q->info, i, &value) != SQLITE_OK)
+        return false;
+    int type = sqlite3_value_type(value);
+    return type == SQLITE_TEXT || type == SQLITE_BLOB;
+}
+
+/* The best constraint that gives part i of an index one value, or a list of values; -1: none. */
+static int path_find_eq(const query *q, const path *p, int i)
+{
+    index_part part = index_part_at(q, p->index, i);
+    bool is_numeric = column_is_numeric(q, part.column);
+    int best = -1, best_rank = 0;
+
+    for (int k = 0; k < q->info->nConstraint; k++) {
+        int op = q->info->aConstraint[k].op;
+        if (!op_is_eq(op) || !constraint_fits(q, k, p->index, part))
+            continue;
+        bool is_list = constraint_is_list(q, k);
+        if (!is_numeric && op == SQLITE_INDEX_CONSTRAINT_EQ &&
+            (k >= IN_FLAGS || (is_list && p->list >= 0 && p->list != i)))
+            continue;
+        int rank = is_list ? 1 : op == SQLITE_INDEX_CONSTRAINT_EQ ? 3 : 2;
+        if (rank > best_rank) {
+            best = k;
+            best_rank = rank;
+        }
+    }
+    return best;
+}
+
+/* A constraint on part i of an index with one of two operators, or -1. */
+static int path_find(const query *q, const path *p, int i, int op, int or_op)
+{
+    index_part part = index_part_at(q, p->index, i);
+
+    for (int k = 0; k < q->info->nConstraint; k++) {
+        int k_op = q->info->aConstraint[k].op;
+        if ((k_op == op || k_op == or_op) && constraint_fits(q, k, p->index, part))
+            return k;
+    }
+    return -1;
+}
+
+/* ---------------------------------------------------------------- order */
+
+/* Whether the rows of a path, once the first n parts of the index are settled, all have the same
+** value in a column, as its ORDER BY would see it. */
+static bool path_is_settled(const query *q, const path *p, int n, int column)
+{
+    for (int i = 0; i < n; i++) {
+        index_part part = index_part_at(q, p->index, i);
+        if (part.column == column && part.collation == column_collation(q, column))
+            return true;
+    }
+    return false;
+}
+
+/* Find out whether the index gives the rows in the order asked for, forwards or in reverse. Rows
+** with equal keys follow each other by rowid. */
+static void path_order(const query *q, path *p)
+{
+    const sqlite3_index_info *info = q->info;
+    int n_parts = index_parts(q, p->index), at = p->n_eq;
+    bool has_direction = false, has_rowid = !p->index && p->n_eq;
+
+    p->is_ordered = p->reverse = false;
+    if (p->list >= 0)
+        return;
+    for (int i = 0; i < info->nOrderBy && !has_rowid && !p->is_key; i++) {
+        int column = column_of(q, info->aOrderBy[i].iColumn);
+        bool reverse = info->aOrderBy[i].desc;
+        if (column == NO_COLUMN)
+            return;
+        if (path_is_settled(q, p, at, column))
+            continue;
+        if (at < n_parts) {
+            index_part part = index_part_at(q, p->index, at);
+            if (part.column != column || part.collation != column_collation(q, column))
+                return;
+            reverse ^= part.desc;
+            at++;
+        } else if (column != q->table->def->rowid_column) {
+            return;
+        }
+        has_rowid = column == q->table->def->rowid_column;
+        if (has_direction && reverse != p->reverse)
+            return;
+        p->reverse = reverse;
+        has_direction = true;
+    }
+    p->is_ordered = true;
+}
+
+/* ---------------------------------------------------------------- cost */
+
+static double log_2(double n)
+{
+    double log = 0;
+
+    for (; n > 2; n /= 2)
+        log++;
+    return log;
+}
+
+/* SQLite's own guesses for an index without statistics. */
+static void path_estimate(const query *q, path *p)
+{
+    double rows = q->n_rows;
+
+    if (p->is_key) {
+        rows = 1;
+    } else if (p->n_eq > 0) {
+        double same = ROWS_EQ + 1 - p->n_eq;
+        if (same < ROWS_EQ_MIN)
+            same = ROWS_EQ_MIN;
+        if (same < rows)
+            rows = same;
+    }
+    for (int i = 0; i < p->n_in; i++)
+        rows *= LIST_LENGTH;
+    if (p->lower >= 0)
+        rows *= op_is_null_test(q->info->aConstraint[p->lower].op) ? 0.95 : 0.25;
+    if (p->upper >= 0)
+        rows *= 0.25;
+    p->rows = rows < 1 ? 1 : rows > q->n_rows ? q->n_rows : rows;
+    /* In rowid order the rows tend to lie beside each other. */
+    p->cost = 10 + p->rows * (p->index ? 3.5 : 3);
+}
+
+static double path_total(const query *q, const path *p)
+{
+    bool is_sorted = q->info->nOrderBy == 0 || p->is_ordered;
+
+    return p->cost + (is_sorted ? 0 : p->rows * log_2(p->rows));
+}
+
+/* The best use of one index. */
+static path path_try(const query *q, int index)
+{
+    path p = {.index = index, .list = -1, .lower = -1, .upper = -1};
+    int n_parts = index_parts(q, index), n_single = 0;
+
+    for (; p.n_eq < n_parts; p.n_eq++) {
+        int k = path_find_eq(q, &p, p.n_eq);
+        if (k < 0)
+            break;
+        n_single += q->info->aConstraint[k].op == SQLITE_INDEX_CONSTRAINT_EQ;
+        if (constraint_is_list(q, k)) {
+            p.n_in++;
+            if (!column_is_numeric(q, index_part_at(q, index, p.n_eq).column))
+                p.list = p.n_eq;
+        }
+    }
+    p.is_key = index_is_unique(q, index) && n_single == n_parts && p.n_in == 0;
+    if (p.n_eq < n_parts) {
+        p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_GE);
+        p.upper = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_LE);
+        if (p.lower < 0 && p.upper < 0)
+            p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_ISNOTNULL,
+                                SQLITE_INDEX_CONSTRAINT_ISNOTNULL);
+    }
+    path_order(q, &p);
+    path_estimate(q, &p);
+    return p;
+}
+
+static path path_best(const query *q)
+{
+    path best = path_try(q, SDB_BY_ROWID);
+
+    for (int i = 1; i <= sdb_table_indexes(q->table->table); i++) {
+        path p = path_try(q, i);
+        if (path_total(q, &p) < path_total(q, &best))
+            best = p;
+    }
+    return best;
+}
+
+/* ---------------------------------------------------------------- the plan's text */
+
+static void text_add(plan *p, size_t *n, const char *format, ...)
+{
+    va_list ap;
+
+    va_start(ap, format);
+    sqlite3_vsnprintf((int)(PLAN_TEXT - *n), p->text + *n, format, ap);
+    va_end(ap);
+    *n += strlen(p->text + *n);
+}
+
+static const char *op_text(int op, bool is_list)
+{
+    switch (op) {
+    case SQLITE_INDEX_CONSTRAINT_EQ:
+        return is_list ? " IN ?" : "=?";
+    case SQLITE_INDEX_CONSTRAINT_GT:
+        return ">?";
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        return ">=?";
+    case SQLITE_INDEX_CONSTRAINT_LT:
+        return "<?";
+    case SQLITE_INDEX_CONSTRAINT_LE:
+        return "<=?";
+    case SQLITE_INDEX_CONSTRAINT_IS:
+        return " IS ?";
+    case SQLITE_INDEX_CONSTRAINT_ISNULL:
+        return " IS NULL";
+    default:
+        return " IS NOT NULL";
+    }
+}
+
+/* One more term: "ip=?". */
+static void text_add_term(const query *q, plan *p, size_t *n, int column, const char *says)
+{
+    const char *sep = strchr(p->text, '(') ? " AND " : "(";
+    const char *name = column < 0 ? "rowid" : q->table->def->columns[column].name;
+
+    if (PLAN_TEXT - *n > TEXT_RESERVE)
+        text_add(p, n, "%s%!.20s%s", sep, name, says);
+    else if (p->text[*n - 1] != '.')
+        text_add(p, n, "%s...", sep);
+}
+
+/* ---------------------------------------------------------------- the plan */
+
+typedef struct writer {
+    const query *q;
+    const path *path;
+    plan *plan;
+    size_t n_text;
+    int n_args;
+    bool is_inexact; /* a column used already may make the range a wide one (cursor.c) */
+} writer;
+
+/* Let constraint k be the next argument of xFilter. */
+static void writer_use(writer *w, int k, int column)
+{
+    struct sqlite3_index_constraint_usage *usage = &w->q->info->aConstraintUsage[k];
+
+    w->is_inexact |= !column_is_numeric(w->q, column);
+    usage->argvIndex = ++w->n_args;
+    usage->omit = !w->is_inexact;
+}
+
+static void writer_add_equals(writer *w)
+{
+    const query *q = w->q;
+
+    for (int i = 0; i < w->path->n_eq; i++) {
+        int k = path_find_eq(q, w->path, i);
+        int column = index_part_at(q, w->path->index, i).column;
+        int op = q->info->aConstraint[k].op;
+        bool is_list = constraint_is_list(q, k);
+        term_op is = op == SQLITE_INDEX_CONSTRAINT_EQ ? TERM_EQ : TERM_IS;
+        if (i == w->path->list) {
+            is = TERM_IN;
+            sqlite3_vtab_in(q->info, k, 1);
+        }
+        w->plan->term[w->plan->n_eq++] = (plan_term){.column = (int16_t)column, .op = (uint8_t)is};
+        writer_use(w, k, column);
+        text_add_term(q, w->plan, &w->n_text, column, op_text(op, is_list));
+    }
+}
+
+static void writer_add_range(writer *w)
+{
+    const query *q = w->q;
+    const path *p = w->path;
+
+    if (p->lower < 0 && p->upper < 0)
+        return;
+    int column = index_part_at(q, p->index, p->n_eq).column;
+    w->plan->range_column = (int16_t)column;
+    if (p->lower >= 0) {
+        int op = q->info->aConstraint[p->lower].op;
+        if (op != SQLITE_INDEX_CONSTRAINT_ISNOTNULL)
+            writer_use(w, p->lower, column);
+        w->plan->lower = (uint8_t)op;
+        text_add_term(q, w->plan, &w->n_text, column, op_text(op, false));
+    }
+    if (p->upper >= 0) {
+        int op = q->info->aConstraint[p->upper].op;
+        w->plan->upper_is_literal = constraint_is_text(q, p->upper);
+        w->is_inexact |= w->plan->upper_is_literal;
+        writer_use(w, p->upper, column);
+        w->plan->upper = (uint8_t)op;
+        text_add_term(q, w->plan, &w->n_text, column, op_text(op, false));
+    }
+}
+
+/* Whether SQLite may be told that there is one row at most. An UPDATE then changes the row at once
+** (it reads all columns, which no SELECT does), but looks at one row only: where an argument's type
+** shows that there may be several, xFilter has the statement planned again. Elsewhere nothing is
+** gained that would be worth it. */
+static bool path_is_single(const query *q, const path *p)
+{
+    const conn *c = q->table->conn;
+    bool is_update = q->info->colUsed == ~(sqlite3_uint64)0 && q->table->def->n_columns < 62;
+
+    if (!p->is_key)
+        return false;
+    if (is_update && !c->has_doubt)
+        return true;
+    for (int i = 0; i < p->n_eq; i++)
+        if (!column_is_numeric(q, index_part_at(q, p->index, i).column) &&
+            !constraint_is_text(q, path_find_eq(q, p, i)))
+            return false;
+    return true;
+}
+
+static plan *plan_write(const query *q, const path *p)
+{
+    int n_order = p->is_ordered ? q->info->nOrderBy : 0;
+    plan *out = sqlite3_malloc64(sizeof *out + (size_t)(p->n_eq + n_order) * sizeof *out->term);
+    writer w = {.q = q, .path = p, .plan = out};
+
+    if (!out)
+        return NULL;
+    memset(out, 0, sizeof *out);
+    text_add(out, &w.n_text, "%!.40s",
+             p->index ? sdb_table_index(q->table->table, p->index)->name : "rowid");
+    for (char *paren = out->text; (paren = strchr(paren, '(')) != NULL;)
+        *paren = '_'; /* the first one is to open the list of terms */
+    writer_add_equals(&w);
+    writer_add_range(&w);
+    if (w.n_args || out->lower)
+        text_add(out, &w.n_text, ")");
+    if (p->reverse)
+        text_add(out, &w.n_text, " DESC");
+    out->reverse = p->reverse;
+    out->is_single = path_is_single(q, p);
+    for (int i = 0; i < n_order; i++)
+        out->term[out->n_eq + out->n_order++] =
+            (plan_term){.column = (int16_t)column_of(q, q->info->aOrderBy[i].iColumn),
+                        .desc = q->info->aOrderBy[i].desc};
+    return out;
+}
+
+/* ---------------------------------------------------------------- xBestIndex */
+
+static double table_rows(const vtable *t)
+{
+    const conn *c = t->conn;
+    uint64_t n;
+
+    if (c->txn) {
+        n = sdb_txn_count(c->txn, t->table);
+    } else if (sdb_snapshot_held(c->snapshot)) {
+        n = sdb_snapshot_count(c->snapshot, t->table);
+    } else {
+        sdb_snapshot_take(c->snapshot);
+        n = sdb_snapshot_count(c->snapshot, t->table);
+        sdb_snapshot_drop(c->snapshot);
+    }
+    return n < ROWS_MIN ? ROWS_MIN : (double)n;
+}
+
+int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+{
+    vtable *t = (vtable *)vtab;
+    query q = {.table = t, .info = info, .n_rows = table_rows(t)};
+    path best = path_best(&q);
+    plan *p = plan_write(&q, &best);
+
+    if (!p)
+        return SQLITE_NOMEM;
+    info->idxNum = best.index;
+    info->idxStr = p->text;
+    info->needToFreeIdxStr = 1;
+    info->idxFlags = p->is_single ? SQLITE_INDEX_SCAN_UNIQUE : 0;
+    info->orderByConsumed = best.is_ordered && info->nOrderBy > 0;
+    info->estimatedRows = (sqlite3_int64)best.rows;
+    info->estimatedCost = best.cost;
+    return SQLITE_OK;
+}
