@@ -34,6 +34,7 @@ typedef struct sdb_index {
 typedef struct sdb_indexes {
     _Atomic int n_ref;
     int n;
+    uint64_t id; /* of this set among those the table has had; 0: the first */
     sdb_index *at[];
 } sdb_indexes;
 

@@ -125,6 +125,12 @@ const sdb_index_def *sdb_snapshot_index(const sdb_snapshot *snap, const sdb_tabl
     return &snapshot_set(snap, table)->at[index]->def;
 }
 
+uint64_t sdb_snapshot_indexes_id(const sdb_snapshot *snap, const sdb_table *table)
+{
+    const sdb_indexes *set = snapshot_set(snap, table);
+    return set ? set->id : 0;
+}
+
 /* ---------------------------------------------------------------- all pins */
 
 int sdb_pins_reserve(sdb_db *db, sdb_pins *pins)

@@ -210,6 +210,10 @@ uint64_t sdb_snapshot_revision(const sdb_snapshot *snap, const sdb_table *table)
 int sdb_snapshot_indexes(const sdb_snapshot *snap, const sdb_table *table);
 const sdb_index_def *sdb_snapshot_index(const sdb_snapshot *snap, const sdb_table *table, int index);
 
+/* A number that differs for every set of indexes a table has ever had: who keeps index numbers for
+** longer, a query plan for instance, can see by it whether they still mean the same. */
+uint64_t sdb_snapshot_indexes_id(const sdb_snapshot *snap, const sdb_table *table);
+
 /* ---------------------------------------------------------------- transactions */
 
 /* Begin: takes a snapshot of the store, locks nothing. SDB_NOMEM. */
@@ -239,6 +243,7 @@ SDB_MUST int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index);
 ** without regard to ASCII case, or 0. Borrowed: valid until an index of it is created or dropped. */
 int sdb_txn_indexes(const sdb_txn *txn, const sdb_table *table);
 const sdb_index_def *sdb_txn_index(const sdb_txn *txn, const sdb_table *table, int index);
+uint64_t sdb_txn_indexes_id(const sdb_txn *txn, const sdb_table *table);
 int sdb_txn_find_index(const sdb_txn *txn, const sdb_table *table, const char *name);
 
 /* One row by rowid as the transaction sees it, or NULL. O(8). */

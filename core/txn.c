@@ -489,6 +489,7 @@ int sdb_txn_create_index(sdb_txn *txn, sdb_table *table, const sdb_index_def *de
         sdb_indexes_unref(set);
         return rc;
     }
+    set->id = sdb_tick(txn->db);
     sdb_indexes_unref(w->now->set);
     w->now->set = set;
     w->now->root[n] = root;
@@ -520,6 +521,7 @@ int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index)
         if (i != index)
             set->at[set->n++] = sdb_index_ref(v->set->at[i]);
     memmove(v->root + index, v->root + index + 1, (size_t)(n - 1 - index) * sizeof *v->root);
+    set->id = sdb_tick(txn->db);
     sdb_indexes_unref(v->set);
     v->set = set;
     return SDB_OK;
@@ -540,6 +542,12 @@ int sdb_txn_indexes(const sdb_txn *txn, const sdb_table *table)
 const sdb_index_def *sdb_txn_index(const sdb_txn *txn, const sdb_table *table, int index)
 {
     return &txn_set(txn, table)->at[index]->def;
+}
+
+uint64_t sdb_txn_indexes_id(const sdb_txn *txn, const sdb_table *table)
+{
+    const sdb_indexes *set = txn_set(txn, table);
+    return set ? set->id : 0;
 }
 
 int sdb_txn_find_index(const sdb_txn *txn, const sdb_table *table, const char *name)
