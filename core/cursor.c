@@ -87,37 +87,33 @@ void sdb_cursor_close(sdb_cursor *cur)
         sdb_buf_fini(&cur->bounds);
 }
 
-/* Whether the range is one key of an index that has each key once. */
-static bool range_is_key(const sdb_index *index, const sdb_range *range)
+/* A range without bounds, only equal columns: the leaves whose keys begin with theirs. Where that is
+** a whole key of an index that has each key once, it is one leaf at most. */
+static int seek_equal(sdb_cursor *cur, const sdb_range *range)
 {
-    if (index->def.n_parts == 0)
-        return range->n_eq == 1;
-    if (!index->def.unique || range->n_eq < index->def.n_parts)
-        return false;
-    for (int i = 0; i < range->n_eq; i++)
-        if (range->eq[i].type == SDB_NULL)
-            return false;
-    return true;
+    sdb_iter *it = &cur->it;
+    const sdb_index *index = cur->index;
+    int rc = sdb_index_prefix(index, range->eq, range->n_eq, &cur->bounds, &cur->is_single);
+    if (rc != SDB_OK)
+        return rc;
+    cur->end = 0;
+    if (!cur->is_single)
+        return sdb_iter_prefix(it, cur->bounds.at, cur->bounds.n, range->reverse);
+    it->leaf = sdb_radix_get(it->leaves, it->base, it->root, cur->bounds.at, cur->bounds.n);
+    return it->leaf ? SDB_OK : SDB_DONE;
 }
 
-int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
+/* The leaf to stop before first, then the one to begin with: neighbours are found without looking at
+** a key. */
+static int seek_bounds(sdb_cursor *cur, const sdb_range *range)
 {
     sdb_iter *it = &cur->it;
     size_t n_lo;
-    if (!cur->table)
-        return SDB_MISUSE;
-    it->leaf = 0;
-    cur->reverse = range->reverse;
     int rc = sdb_index_bounds(cur->index, range, &cur->bounds, &n_lo);
     if (rc != SDB_OK)
         return rc;
     const uint8_t *lo = cur->bounds.at, *hi = lo + n_lo;
     size_t n_hi = cur->bounds.n - n_lo;
-    cur->is_single = range_is_key(cur->index, range);
-    if (cur->is_single) {
-        it->leaf = sdb_radix_get(it->leaves, it->base, it->root, lo, n_lo);
-        return it->leaf ? SDB_OK : SDB_DONE;
-    }
     if (!range->reverse) {
         rc = n_hi ? sdb_iter_seek(it, hi, n_hi) : SDB_DONE;
         cur->end = rc == SDB_OK ? it->leaf : 0;
@@ -134,6 +130,17 @@ int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
         return SDB_DONE;
     }
     return rc;
+}
+
+int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
+{
+    if (!cur->table)
+        return SDB_MISUSE;
+    cur->it.leaf = 0;
+    cur->reverse = range->reverse;
+    cur->is_single = false;
+    return range->n_eq && !range->lower && !range->upper ? seek_equal(cur, range)
+                                                         : seek_bounds(cur, range);
 }
 
 int sdb_cursor_next(sdb_cursor *cur)

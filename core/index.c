@@ -161,6 +161,33 @@ static int rowid_bounds(const sdb_range *range, sdb_buf *out, size_t *n_lo)
     return rc == SDB_OK && has_end ? key_put_rowid(hi, out) : rc;
 }
 
+int sdb_index_prefix(const sdb_index *index, const sdb_value *eq, int n_eq, sdb_buf *out,
+                     bool *is_key)
+{
+    out->n = 0;
+    if (index->def.n_parts == 0) {
+        int64_t rowid;
+        *is_key = true;
+        if (n_eq > 1)
+            return SDB_MISUSE;
+        if (is_null(eq) || !rowid_from(eq, false, &rowid))
+            return SDB_DONE;
+        if (eq->type == SDB_REAL && (double)rowid != eq->u.r)
+            return SDB_DONE;
+        return key_put_rowid(rowid, out);
+    }
+    if (n_eq > index->def.n_parts)
+        return SDB_MISUSE;
+    *is_key = index->def.unique && n_eq == index->def.n_parts;
+    for (int i = 0; i < n_eq; i++) {
+        int rc = key_put(&index->def.parts[i], &eq[i], out);
+        if (rc != SDB_OK)
+            return rc;
+        *is_key &= !is_null(&eq[i]);
+    }
+    return SDB_OK;
+}
+
 int sdb_index_bounds(const sdb_index *index, const sdb_range *range, sdb_buf *out, size_t *n_lo)
 {
     out->n = *n_lo = 0;

@@ -58,6 +58,11 @@ SDB_MUST int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_valu
                            sdb_buf *out, bool *is_free);
 SDB_MUST int sdb_index_row_key(const sdb_index *index, const sdb_row *row, sdb_buf *out);
 
+/* The bytes that the keys with these first columns begin with. *is_key: that is a whole key, which
+** the index has once at most. SDB_DONE: no key is like that. SDB_NOMEM, SDB_MISUSE. */
+SDB_MUST int sdb_index_prefix(const sdb_index *index, const sdb_value *eq, int n_eq, sdb_buf *out,
+                              bool *is_key);
+
 /* The half-open range of keys [lo, hi) that a range of values means: lo is out[0..*n_lo), hi is what
 ** follows, empty for "no end". SDB_DONE: no key can be in it. SDB_NOMEM, SDB_MISUSE. */
 SDB_MUST int sdb_index_bounds(const sdb_index *index, const sdb_range *range, sdb_buf *out,

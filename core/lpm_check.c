@@ -80,7 +80,7 @@ static const char *check_prefixes(const sdb_lpm_key *k, const sdb_lpm_node *n)
         for (slot++; len > 1 && !(slot >> (SDB_LPM_STRIDE - len) & 1);)
             len--;
     }
-    return n->prefixes >> 62 ? "a node has a prefix too many" : NULL;
+    return NULL;
 }
 
 static const char *check_node(sdb_lpm_key *k, const sdb_lpm_node *n)
@@ -91,6 +91,8 @@ static const char *check_node(sdb_lpm_key *k, const sdb_lpm_node *n)
     const char *wrong = check_path(k, n, n->head);
     if (wrong)
         return wrong;
+    if (n->prefixes >> 62)
+        return "a node has a prefix too many";
     unsigned children = (unsigned)__builtin_popcount(n->children);
     unsigned prefixes = (unsigned)__builtin_popcountll(n->prefixes);
     if (children + prefixes < 2)

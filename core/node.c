@@ -91,31 +91,16 @@ int sdb_node_last(const sdb_node *n)
                                         : (int)sdb_node_children(n) - 1;
 }
 
-int sdb_node_next(const sdb_node *n, int pos)
+int sdb_n256_next(const sdb_node *n, int pos)
 {
-    assert(pos >= SDB_POS_LEAF);
-    if (sdb_node_kind(n) == SDB_N256) {
-        int next = bits_next(((const sdb_nbits *)n)->bitmap, (unsigned)(pos + 1));
-        return next < 0 ? SDB_POS_NONE : next;
-    }
-    return pos + 1 < (int)sdb_node_children(n) ? pos + 1 : SDB_POS_NONE;
+    int next = bits_next(((const sdb_nbits *)n)->bitmap, (unsigned)(pos + 1));
+    return next < 0 ? SDB_POS_NONE : next;
 }
 
-int sdb_node_prev(const sdb_node *n, int pos)
+int sdb_n256_prev(const sdb_node *n, int pos)
 {
-    if (pos <= 0)
-        return SDB_POS_NONE;
-    if (sdb_node_kind(n) == SDB_N256) {
-        int prev = bits_prev(((const sdb_nbits *)n)->bitmap, pos - 1);
-        return prev < 0 ? SDB_POS_NONE : prev;
-    }
-    return pos - 1;
-}
-
-sdb_link sdb_node_child(const sdb_node *n, int pos)
-{
-    assert(pos >= 0);
-    return is_small(n) ? small_of(n).child[pos] : ((const sdb_nbits *)n)->child[pos];
+    int prev = pos > 0 ? bits_prev(((const sdb_nbits *)n)->bitmap, pos - 1) : -1;
+    return prev < 0 ? SDB_POS_NONE : prev;
 }
 
 uint8_t sdb_node_byte(const sdb_node *n, int pos)

@@ -213,10 +213,36 @@ enum { SDB_POS_LEAF = -1, SDB_POS_NONE = -2 };
 /* The first position whose byte is >= byte, or SDB_POS_NONE; *hit: it is equal. */
 int sdb_node_lower_bound(const sdb_node *n, uint8_t byte, bool *hit);
 int sdb_node_last(const sdb_node *n);
-int sdb_node_next(const sdb_node *n, int pos); /* SDB_POS_LEAF gives the first child */
-int sdb_node_prev(const sdb_node *n, int pos); /* from the first child: SDB_POS_NONE */
-sdb_link sdb_node_child(const sdb_node *n, int pos);
 uint8_t sdb_node_byte(const sdb_node *n, int pos); /* of a child's position; slow in N64, N128 */
+
+/* The neighbours of a position in an N256. */
+int sdb_n256_next(const sdb_node *n, int pos);
+int sdb_n256_prev(const sdb_node *n, int pos);
+
+/* SDB_POS_LEAF gives the first child. */
+static inline int sdb_node_next(const sdb_node *n, int pos)
+{
+    if (sdb_node_kind(n) == SDB_N256)
+        return sdb_n256_next(n, pos);
+    return pos + 1 < (int)sdb_node_children(n) ? pos + 1 : SDB_POS_NONE;
+}
+
+/* From the first child: SDB_POS_NONE. */
+static inline int sdb_node_prev(const sdb_node *n, int pos)
+{
+    if (sdb_node_kind(n) == SDB_N256)
+        return sdb_n256_prev(n, pos);
+    return pos > 0 ? pos - 1 : SDB_POS_NONE;
+}
+
+static inline sdb_link sdb_node_child(const sdb_node *n, int pos)
+{
+    static const uint8_t first[SDB_NODE_KINDS] = {
+        offsetof(sdb_n3, child),    offsetof(sdb_n8, child),    offsetof(sdb_n16, child),
+        offsetof(sdb_nbits, child), offsetof(sdb_nbits, child), offsetof(sdb_nbits, child)};
+    const uint8_t *at = (const uint8_t *)n + first[sdb_node_kind(n)];
+    return ((const sdb_link *)(const void *)at)[pos];
+}
 
 /* The changes below are for nodes that nobody else can see yet. */
 

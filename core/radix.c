@@ -161,7 +161,8 @@ uint32_t sdb_radix_prefix_match(const sdb_leaves *leaves, const uint8_t *base, c
         return fork - at < prefix ? (uint32_t)(fork - at) : prefix;
     }
     const uint8_t *p = sdb_node_prefix(n);
-    while (i < prefix && at + i < len && p[i] == key[at + i])
+    uint32_t most = len - at < prefix ? (uint32_t)(len - at) : prefix;
+    while (i < most && p[i] == key[at + i])
         i++;
     *byte = i < prefix ? p[i] : -1;
     return i;
@@ -383,34 +384,40 @@ static void remove_pair(sdb_edit *e, sdb_link *link, sdb_link leaf)
     node_drop(e, node);
 }
 
-sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, const uint8_t *key,
-                       size_t len)
+void sdb_radix_take(sdb_edit *e, sdb_link *root, const uint8_t *key, size_t len, sdb_link leaf)
 {
-    sdb_link leaf = sdb_radix_get(leaves, e->arena->base, *root, key, len);
-    if (!leaf)
-        return 0;
     sdb_link *link = root;
     size_t at = 0;
     while (*link != leaf) {
         const sdb_node *n = sdb_at(e->arena->base, *link);
         if (n->count == 2) {
             remove_pair(e, link, leaf);
-            return leaf;
+            return;
         }
         at += sdb_node_prefix_len(n);
         if (at == len) {
             remove_leaf(e, link);
-            return leaf;
+            return;
         }
-        if (sdb_node_find(n, key[at]) == leaf) {
+        const sdb_link *slot = sdb_node_slot((sdb_node *)(uintptr_t)n, key[at]);
+        assert(slot && *slot);
+        if (*slot == leaf) {
             remove_child(e, link, key[at]);
-            return leaf;
+            return;
         }
         sdb_node *own = node_own(e, link);
         own->count--;
         link = sdb_node_slot(own, key[at++]);
     }
     *link = 0; /* the leaf was the root */
+}
+
+sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, const uint8_t *key,
+                       size_t len)
+{
+    sdb_link leaf = sdb_radix_get(leaves, e->arena->base, *root, key, len);
+    if (leaf)
+        sdb_radix_take(e, root, key, len, leaf);
     return leaf;
 }
 

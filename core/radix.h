@@ -74,6 +74,9 @@ size_t sdb_radix_need_links(const sdb_arena *a, size_t len);
 sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root, const uint8_t *key,
                        size_t len, sdb_link leaf);
 
+/* Take a leaf out that is in the tree, by its key. */
+void sdb_radix_take(sdb_edit *edit, sdb_link *root, const uint8_t *key, size_t len, sdb_link leaf);
+
 /* Take a key out; returns its leaf, or 0 when there is none (then nothing has been copied). */
 sdb_link sdb_radix_del(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root, const uint8_t *key,
                        size_t len);
@@ -110,6 +113,7 @@ typedef struct sdb_iter {
     sdb_link root;
     sdb_link leaf;
     int depth, room;
+    int bottom; /* the iteration ends where the stack would sink below this */
     sdb_step *step; /* own, or a larger one from the heap */
     sdb_step own[24];
 } sdb_iter;
@@ -124,6 +128,10 @@ SDB_MUST int sdb_iter_first(sdb_iter *it);
 SDB_MUST int sdb_iter_last(sdb_iter *it);
 SDB_MUST int sdb_iter_seek(sdb_iter *it, const uint8_t *key, size_t len);
 SDB_MUST int sdb_iter_seek_below(sdb_iter *it, const uint8_t *key, size_t len);
+
+/* To the first or last of the leaves whose keys begin with these bytes; next and prev then stay among
+** them. */
+SDB_MUST int sdb_iter_prefix(sdb_iter *it, const uint8_t *key, size_t len, bool last);
 SDB_MUST int sdb_iter_next(sdb_iter *it);
 SDB_MUST int sdb_iter_prev(sdb_iter *it);
 

@@ -13,7 +13,7 @@ void sdb_iter_init(sdb_iter *it)
     it->base = NULL;
     it->leaves = NULL;
     it->root = it->leaf = 0;
-    it->depth = 0;
+    it->depth = it->bottom = 0;
     it->step = it->own;
     it->room = (int)(sizeof it->own / sizeof *it->own);
 }
@@ -31,7 +31,7 @@ void sdb_iter_open(sdb_iter *it, const sdb_leaves *leaves, const uint8_t *base, 
     it->leaves = leaves;
     it->root = root;
     it->leaf = 0;
-    it->depth = 0;
+    it->depth = it->bottom = 0;
 }
 
 static int grow(sdb_iter *it)
@@ -49,22 +49,21 @@ static int grow(sdb_iter *it)
     return SDB_OK;
 }
 
-static int push(sdb_iter *it, const sdb_node *node, int pos)
+static inline int push(sdb_iter *it, const sdb_node *node, int pos)
 {
-    if (it->depth == it->room && grow(it) != SDB_OK)
+    if (__builtin_expect(it->depth == it->room, 0) && grow(it) != SDB_OK)
         return SDB_NOMEM;
     it->step[it->depth++] = (sdb_step){node, pos};
     return SDB_OK;
 }
 
-/* Bring the leaves that follow in this node near while the caller is busy with this one. */
-static void prefetch(const sdb_iter *it, const sdb_node *n, int pos, int by)
+/* Bring a leaf that follows near while the caller is busy with this one: packed children lie in
+** order. */
+static inline void prefetch(const sdb_iter *it, const sdb_node *n, int pos)
 {
-    if (sdb_node_kind(n) >= SDB_N16 && sdb_node_kind(n) <= SDB_N128) {
-        pos += 4 * by;
-        if (pos >= 0 && pos < (int)sdb_node_children(n))
-            __builtin_prefetch(sdb_at(it->base, sdb_node_child(n, pos)));
-    }
+    if (sdb_node_kind(n) >= SDB_N16 && sdb_node_kind(n) <= SDB_N128 && pos >= 0 &&
+        pos < (int)sdb_node_children(n))
+        __builtin_prefetch(sdb_at(it->base, sdb_node_child(n, pos)));
 }
 
 /* Down to the first leaf of a subtree. */
@@ -96,13 +95,17 @@ static int down_last(sdb_iter *it, sdb_link link)
 
 int sdb_iter_next(sdb_iter *it)
 {
-    while (it->depth > 0) {
+    while (it->depth > it->bottom) {
         sdb_step *top = &it->step[it->depth - 1];
         int pos = sdb_node_next(top->node, top->pos);
         if (pos != SDB_POS_NONE) {
             top->pos = pos;
-            prefetch(it, top->node, pos, 1);
-            return down_first(it, sdb_node_child(top->node, pos));
+            prefetch(it, top->node, pos + 4);
+            sdb_link link = sdb_node_child(top->node, pos);
+            if (!(link & SDB_LEAF))
+                return down_first(it, link);
+            it->leaf = link;
+            return SDB_OK;
         }
         it->depth--;
     }
@@ -112,13 +115,13 @@ int sdb_iter_next(sdb_iter *it)
 
 int sdb_iter_prev(sdb_iter *it)
 {
-    while (it->depth > 0) {
+    while (it->depth > it->bottom) {
         sdb_step *top = &it->step[it->depth - 1];
         if (top->pos != SDB_POS_LEAF) {
             int pos = sdb_node_prev(top->node, top->pos);
             if (pos != SDB_POS_NONE) {
                 top->pos = pos;
-                prefetch(it, top->node, pos, -1);
+                prefetch(it, top->node, pos - 4);
                 return down_last(it, sdb_node_child(top->node, pos));
             }
             if (top->node->leaf) {
@@ -133,24 +136,27 @@ int sdb_iter_prev(sdb_iter *it)
     return SDB_DONE;
 }
 
+static void restart(sdb_iter *it)
+{
+    it->depth = it->bottom = 0;
+    it->leaf = 0;
+}
+
 int sdb_iter_first(sdb_iter *it)
 {
-    it->depth = 0;
-    it->leaf = 0;
+    restart(it);
     return it->root ? down_first(it, it->root) : SDB_DONE;
 }
 
 int sdb_iter_last(sdb_iter *it)
 {
-    it->depth = 0;
-    it->leaf = 0;
+    restart(it);
     return it->root ? down_last(it, it->root) : SDB_DONE;
 }
 
 int sdb_iter_seek(sdb_iter *it, const uint8_t *key, size_t len)
 {
-    it->depth = 0;
-    it->leaf = 0;
+    restart(it);
     sdb_link link = it->root;
     size_t at = 0;
     if (!link)
@@ -191,4 +197,29 @@ int sdb_iter_seek_below(sdb_iter *it, const uint8_t *key, size_t len)
 {
     int rc = sdb_iter_seek(it, key, len);
     return rc == SDB_OK ? sdb_iter_prev(it) : rc == SDB_DONE ? sdb_iter_last(it) : rc;
+}
+
+int sdb_iter_prefix(sdb_iter *it, const uint8_t *key, size_t len, bool last)
+{
+    restart(it);
+    sdb_link link = it->root;
+    size_t at = 0;
+    /* Down to where all of the bytes are used up: if any leaf there has them, all have. What the
+    ** path says nothing about is compared then. */
+    while (link && !(link & SDB_LEAF) && at < len) {
+        const sdb_node *n = sdb_at(it->base, link);
+        at += sdb_node_prefix_len(n);
+        if (at < len)
+            link = sdb_node_find(n, key[at++]);
+    }
+    if (!link)
+        return SDB_DONE;
+    int rc = last ? down_last(it, link) : down_first(it, link);
+    int byte;
+    if (rc == SDB_OK && len > 0 &&
+        it->leaves->diff(it->leaves->ctx, sdb_at(it->base, it->leaf), key, len, &byte) < len) {
+        it->leaf = 0;
+        return SDB_DONE;
+    }
+    return rc;
 }

@@ -9,7 +9,8 @@ const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
     txn->has_looked = true;
-    return v ? sdb_version_get(v, rowid) : NULL;
+    txn->found_in = table;
+    return txn->found = v ? sdb_version_get(v, rowid) : NULL;
 }
 
 int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
@@ -70,14 +71,23 @@ const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
         txn->staged_clear = 0;
         txn->staged_except = except;
     }
-    const sdb_row *row = NULL;
-    if (index == SDB_BY_ROWID || (v->set->at[index]->def.unique && !(txn->keys.is_free >> index & 1)))
+    const sdb_row *row = NULL, *staged = sdb_at(t->arena.base, txn->staged);
+    if (index == SDB_BY_ROWID && except && except->rowid == staged->rowid)
+        ; /* a rowid is there once, and it is that row's */
+    else if (index == SDB_BY_ROWID || (v->set->at[index]->def.unique && !(txn->keys.is_free >> index & 1)))
         row = sdb_version_find(v, index, &txn->keys);
     if (row == except)
         row = NULL;
     if (!row)
         txn->staged_clear |= (uint64_t)1 << index;
     return row;
+}
+
+/* Whether a row is in the table as the transaction sees it. */
+static bool is_there(const sdb_txn *txn, const sdb_work *w, const sdb_row *row)
+{
+    return (row == txn->found && w->table == txn->found_in) ||
+           sdb_version_get(w->now, row->rowid) == row;
 }
 
 int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
@@ -89,7 +99,7 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
     int rc = sdb_txn_open_work(txn, t, &w);
     if (rc != SDB_OK)
         goto done;
-    if (old && sdb_version_get(w->now, old->rowid) != old) {
+    if (old && !is_there(txn, w, old)) {
         rc = SDB_MISUSE;
         goto done;
     }
@@ -102,7 +112,7 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
         }
     }
     if (old)
-        rc = sdb_keys_of_row(&txn->old_keys, w->now->set, old);
+        rc = sdb_keys_of_row(&txn->old_keys, w->now->set, old, &txn->keys);
     if (rc == SDB_OK)
         rc = sdb_version_reserve(w->now, &w->edit, &txn->keys, old ? &txn->old_keys : NULL, true);
     if (rc != SDB_OK)
@@ -111,6 +121,7 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
     row->stamp = txn->stamp;
     row->revision = ++w->now->revision;
     sdb_version_change(w->now, &w->edit, row, &txn->keys, old, &txn->old_keys);
+    txn->found = NULL;
     txn->staged_table = NULL;
     return SDB_OK;
 done:
@@ -135,15 +146,16 @@ int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
     int rc = sdb_txn_open_work(txn, table, &w);
     if (rc != SDB_OK)
         return rc;
-    if (sdb_version_get(w->now, row->rowid) != row)
+    if (!is_there(txn, w, row))
         return SDB_MISUSE;
-    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row);
+    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row, NULL);
     if (rc == SDB_OK)
         rc = sdb_version_reserve(w->now, &w->edit, NULL, &txn->old_keys, false);
     if (rc != SDB_OK)
         return rc;
     sdb_version_change(w->now, &w->edit, NULL, NULL, row, &txn->old_keys);
     w->now->revision++;
+    txn->found = NULL;
     if (txn->staged_except == row)
         txn->staged_except = NULL; /* its memory may be another row soon */
     return SDB_OK;

@@ -171,11 +171,21 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
     return SDB_OK;
 }
 
-int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row)
+int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, const sdb_keys *with)
 {
     keys->buf.n = 0;
+    keys->is_same = 0;
     for (int i = 0; i < set->n; i++) {
-        int rc = sdb_index_row_key(set->at[i], row, &keys->buf);
+        const sdb_leaves *leaves = &set->at[i]->leaves;
+        bool is_same = false;
+        if (with) {
+            size_t len;
+            int byte;
+            const uint8_t *key = sdb_key_at(with, i, &len);
+            is_same = leaves->diff(leaves->ctx, row, key, len, &byte) == len && byte < 0;
+        }
+        keys->is_same |= (uint64_t)is_same << i;
+        int rc = is_same ? SDB_OK : sdb_index_row_key(set->at[i], row, &keys->buf);
         if (rc != SDB_OK)
             return rc;
         keys->end[i] = keys->buf.n;
@@ -251,6 +261,8 @@ int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *ne
             if (!keys)
                 continue;
             sdb_key_at(keys, i, &len);
+            if (side && old_keys->is_same >> i & 1)
+                continue;
             bytes += sdb_radix_need(edit->arena, len);
             links += sdb_radix_need_links(edit->arena, len);
         }
@@ -272,18 +284,16 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
     sdb_link link = row ? sdb_row_link(t, row) : 0, old_link = old ? sdb_row_link(t, old) : 0;
     for (int i = 0; i < v->set->n; i++) {
         const sdb_leaves *leaves = &v->set->at[i]->leaves;
-        size_t len = 0, old_len = 0;
-        const uint8_t *key = row ? sdb_key_at(keys, i, &len) : NULL;
-        const uint8_t *old_key = old ? sdb_key_at(old_keys, i, &old_len) : NULL;
-        if (old && !(row && len == old_len && memcmp(key, old_key, len) == 0)) {
-            sdb_link gone = sdb_radix_del(leaves, edit, &v->root[i], old_key, old_len);
-            assert(gone == old_link);
-            (void)gone;
-            old_key = NULL;
+        bool is_same = old && old_keys->is_same >> i & 1;
+        size_t len;
+        if (old && !is_same) {
+            const uint8_t *key = sdb_key_at(old_keys, i, &len);
+            sdb_radix_take(edit, &v->root[i], key, len, old_link);
         }
         if (row) {
+            const uint8_t *key = sdb_key_at(keys, i, &len);
             sdb_link gone = sdb_radix_put(leaves, edit, &v->root[i], key, len, link);
-            assert(gone == (old_key ? old_link : 0));
+            assert(gone == (is_same ? old_link : 0));
             (void)gone;
         }
     }

@@ -88,11 +88,16 @@ typedef struct sdb_keys {
     sdb_buf buf;
     size_t end[SDB_MAX_INDEXES + 1];
     uint64_t is_free; /* bit i: the key in index i cannot clash with another row's */
+    uint64_t is_same; /* of a row being replaced. Bit i: in index i the new row's key is the same (and
+                      ** not here once more) */
 } sdb_keys;
 
 SDB_MUST int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
                                 const sdb_value *values); /* SDB_NOMEM */
-SDB_MUST int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row);
+
+/* Those of a row that is there; `with`, unless NULL, are those of the row that will replace it. */
+SDB_MUST int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row,
+                             const sdb_keys *with);
 
 static inline const uint8_t *sdb_key_at(const sdb_keys *keys, int index, size_t *len)
 {

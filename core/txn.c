@@ -97,12 +97,8 @@ void sdb_txn_free(sdb_txn *txn)
 
 /* ---------------------------------------------------------------- states */
 
-/* Before every change: find the floor again if somebody has come or gone, and begin a new state if
-** the present one is seen. */
-static void txn_settle(sdb_txn *txn)
+void sdb_txn_settle(sdb_txn *txn)
 {
-    if (!txn->is_floor_old)
-        return;
     txn->is_floor_old = false;
     txn->floor = txn->n_savepoint ? txn->savepoint[txn->n_savepoint - 1]->stamp : 0;
     bool is_held = false;
@@ -281,18 +277,6 @@ void sdb_work_begin(sdb_txn *txn, sdb_work *w, sdb_version *now)
     txn->table[w->table->slot] = now;
 }
 
-int sdb_txn_open_work(sdb_txn *txn, sdb_table *table, sdb_work **out)
-{
-    int rc = sdb_txn_lock(txn, table);
-    if (rc != SDB_OK)
-        return rc;
-    txn_settle(txn);
-    sdb_work *w = *out = &txn->work[table->work];
-    w->edit.stamp = txn->stamp;
-    w->edit.floor = txn->floor > w->start ? txn->floor : w->start;
-    return SDB_OK;
-}
-
 /* ---------------------------------------------------------------- tables */
 
 sdb_table *sdb_txn_table(sdb_txn *txn, const char *name)
@@ -409,6 +393,7 @@ int sdb_txn_drop_table(sdb_txn *txn, sdb_table *table)
     if (txn->staged_table == table)
         sdb_stage_drop(txn);
     w->is_dropped = true;
+    txn->found = NULL;
     txn->table[table->slot] = NULL;
     for (int i = 0; i < w->now->set->n; i++)
         sdb_watch_touch_index(table, w->now->set->at[i]);
@@ -692,6 +677,7 @@ void sdb_txn_rollback_to(sdb_txn *txn, int savepoint)
 {
     assert(savepoint >= 0 && savepoint < txn->n_savepoint);
     sdb_stage_drop(txn);
+    txn->found = NULL;
     while (txn->n_savepoint > savepoint + 1)
         savepoint_pop(txn);
     const sdb_savepoint *sp = txn->savepoint[savepoint];
@@ -871,6 +857,7 @@ static void txn_idle(sdb_txn *txn)
         sdb_buf_fini(&txn->old_keys.buf);
     txn->n_table = txn->n_work = 0;
     txn->is_floor_old = false;
+    txn->found = NULL;
     txn->next = db->idle_txns;
     db->idle_txns = txn;
 }

@@ -84,6 +84,8 @@ struct sdb_txn {
     uint64_t staged_clear; /* bit i: index i was found free of clashes, but for staged_except */
     const sdb_row *staged_except;
     sdb_keys keys, old_keys;
+    const sdb_row *found; /* the row that was looked up last, and is there still, */
+    const sdb_table *found_in; /* in this table */
 };
 
 /* Room for one more work, the next one; its list for the dead made. NULL: no memory. */
@@ -96,8 +98,26 @@ SDB_MUST int sdb_txn_rebase(sdb_txn *txn);
 /* The work made last begins now. */
 void sdb_work_begin(sdb_txn *txn, sdb_work *w, sdb_version *now);
 
+/* Before every change: find the floor again if somebody has come or gone, and begin a new state if
+** the present one is seen. */
+void sdb_txn_settle(sdb_txn *txn);
+
 /* Begin a change of a table: lock it and settle what may be edited in place. */
-SDB_MUST int sdb_txn_open_work(sdb_txn *txn, sdb_table *table, sdb_work **out);
+static inline int sdb_txn_open_work(sdb_txn *txn, sdb_table *table, sdb_work **out)
+{
+    if (atomic_load_explicit(&table->owner, memory_order_relaxed) != txn ||
+        !txn->table[table->slot]) { /* dropped */
+        int rc = sdb_txn_lock(txn, table);
+        if (rc != SDB_OK)
+            return rc;
+    }
+    if (txn->is_floor_old)
+        sdb_txn_settle(txn);
+    sdb_work *w = *out = &txn->work[table->work];
+    w->edit.stamp = txn->stamp;
+    w->edit.floor = txn->floor > w->start ? txn->floor : w->start;
+    return SDB_OK;
+}
 
 /* The version of a table that the transaction sees, or NULL. */
 static inline sdb_version *sdb_txn_version(const sdb_txn *txn, const sdb_table *table)

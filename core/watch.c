@@ -192,7 +192,7 @@ void sdb_watch_touch(sdb_table *table, const sdb_indexes *set, const sdb_keys *k
         const uint8_t *key = keys ? sdb_key_at(keys, i, &len) : NULL;
         if (key)
             touch_key(index, key, len);
-        key = old_keys ? sdb_key_at(old_keys, i, &len) : NULL;
+        key = old_keys && !(old_keys->is_same >> i & 1) ? sdb_key_at(old_keys, i, &len) : NULL;
         if (key)
             touch_key(index, key, len);
     }

@@ -228,6 +228,15 @@ static void assert_seeks(const tree *t, const model *m, const uint8_t *key, size
             break;
         assert_ptr_equal(sdb_at(t->arena.base, it.leaf), m->at[want]);
     }
+    for (int back = 0; back < 2; back++) { /* all that begin with the key */
+        size_t end = at, n = 0;
+        while (end < m->n && m->at[end]->len >= len && memcmp(m->at[end]->key, key, len) == 0)
+            end++;
+        for (int rc = sdb_iter_prefix(&it, key, len, back); rc == SDB_OK;
+             rc = back ? sdb_iter_prev(&it) : sdb_iter_next(&it), n++)
+            assert_ptr_equal(sdb_at(t->arena.base, it.leaf), m->at[back ? end - 1 - n : at + n]);
+        assert_int_equal(n, end - at);
+    }
     int rc = sdb_iter_seek_below(&it, key, len);
     assert_int_equal(rc, at > 0 ? SDB_OK : SDB_DONE);
     if (at > 0)
@@ -300,6 +309,7 @@ static void model_step(tree *t, model *m, int shape)
     }
     len = make_key(shape, key);
     assert_seeks(t, m, key, len);
+    assert_seeks(t, m, key, len / 2);
 }
 
 /* Random changes; every now and then a version is kept, and all kept ones are read again after many
