@@ -58,6 +58,10 @@ static char *check_version(const sdb_version *v)
             wrong = check_rows(v, i, &key);
     }
     sdb_buf_fini(&key);
+    if (!wrong) {
+        wrong = sdb_history_check(v);
+        i = 1; /* named after the rowid */
+    }
     return wrong ? complain(v, i - 1, wrong) : NULL;
 }
 

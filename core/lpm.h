@@ -79,7 +79,11 @@ sdb_link sdb_lpm_put(sdb_edit *edit, sdb_link *root, const sdb_prefix *p, sdb_li
 sdb_link sdb_lpm_del(sdb_edit *edit, sdb_link *root, const sdb_prefix *p);
 
 /* Number of prefixes; O(1). */
-uint64_t sdb_lpm_count(const uint8_t *base, sdb_link root);
+static inline uint64_t sdb_lpm_count(const uint8_t *base, sdb_link root)
+{
+    const sdb_lpm_node *n = root ? sdb_at(base, root) : NULL;
+    return !n ? 0 : sdb_node_kind((const void *)n) == (sdb_kind)SDB_LPM_LEAF ? 1 : n->count;
+}
 
 /* Free the nodes of a tree that nobody sees any more and that were made after `floor`; and call
 ** `value`, unless NULL, for each prefix's link in them. */
@@ -151,14 +155,21 @@ typedef struct sdb_lpm_key {
     unsigned len;     /* in bits; what is behind is zero */
 } sdb_lpm_key;
 
-static inline sdb_lpm_key sdb_lpm_key_of(const sdb_prefix *p)
+static inline uint32_t sdb_lpm_word(const uint8_t *b)
 {
-    sdb_lpm_key k = {.word = {p->family}, .len = 32u + p->bits};
-    for (unsigned i = 0; i < 4; i++) {
-        const uint8_t *b = p->addr + 4 * i;
-        k.word[i + 1] = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-    }
-    return k;
+    return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+}
+
+/* Word by word and in place: a key that is copied whole right after waits for its bytes. */
+static inline void sdb_lpm_key_init(sdb_lpm_key *k, const sdb_prefix *p)
+{
+    k->word[0] = p->family;
+    k->word[1] = sdb_lpm_word(p->addr);
+    k->word[2] = sdb_lpm_word(p->addr + 4);
+    k->word[3] = sdb_lpm_word(p->addr + 8);
+    k->word[4] = sdb_lpm_word(p->addr + 12);
+    k->word[5] = 0;
+    k->len = 32u + p->bits;
 }
 
 /* The five bits from `pos` on. */
@@ -211,6 +222,43 @@ static inline const uint32_t *sdb_lpm_path(const void *node)
 static inline unsigned sdb_lpm_path_first(uint64_t head)
 {
     return (sdb_lpm_pos(head) - 1) / 32 + 1 - sdb_lpm_words(head);
+}
+
+/* Let a key that leads to a node or leaf go on along its path, up to its position. */
+static inline void sdb_lpm_key_follow(sdb_lpm_key *k, const void *node)
+{
+    uint64_t head = ((const sdb_lpm_node *)node)->head;
+    memcpy(k->word + sdb_lpm_path_first(head), sdb_lpm_path(node),
+           sdb_lpm_words(head) * sizeof *k->word);
+    k->len = sdb_lpm_pos(head);
+}
+
+/* The position of the node that looks at a bit. */
+static inline unsigned sdb_lpm_level(unsigned bit)
+{
+    return bit - (bit - 1) % SDB_LPM_STRIDE;
+}
+
+/* How many words of path a node at `pos` needs below a parent that ends at `start`. */
+static inline unsigned sdb_lpm_path_need(unsigned start, unsigned pos)
+{
+    return start == pos ? 0 : (pos - 1) / 32 + 1 - start / 32;
+}
+
+/* The first bit before `end`, at most its position, in which a node's path and a key differ; `end`
+** when there is none. */
+static inline unsigned sdb_lpm_fork(const void *node, uint64_t head, const sdb_lpm_key *k,
+                                    unsigned end)
+{
+    const uint32_t *path = sdb_lpm_path(node), *word = k->word + sdb_lpm_path_first(head);
+    for (unsigned i = 0, n = sdb_lpm_words(head); i < n; i++) {
+        uint32_t differ = path[i] ^ word[i];
+        if (differ) {
+            unsigned bit = (unsigned)(word + i - k->word) * 32 + (unsigned)__builtin_clz(differ);
+            return bit < end ? bit : end;
+        }
+    }
+    return end;
 }
 
 #endif

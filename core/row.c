@@ -128,5 +128,10 @@ int64_t sdb_row_rowid(const sdb_row *row)
 
 uint64_t sdb_row_revision(const sdb_row *row)
 {
-    return row->revision;
+    return row->revision & ~SDB_ROW_DEAD;
+}
+
+bool sdb_row_is_deleted(const sdb_row *row)
+{
+    return row->revision & SDB_ROW_DEAD;
 }

@@ -2,7 +2,7 @@
 **
 **    0  i64  rowid
 **    8  u64  48 bits: stamp of the transaction state that made it | 16 bits: 0
-**   16  u64  revision of the table that wrote it
+**   16  u64  revision of the table that wrote it | bit 63: it is a grave (feed.h)
 **   24  slot[n]   8 bytes each: integer and real in place; text and blob as u32 offset from the
 **                 row's start, u32 length
 **       type[n]   1 byte each, sdb_type
@@ -15,6 +15,8 @@
 #define SDB_ROW_H
 
 #include "statedb.h"
+
+#define SDB_ROW_DEAD ((uint64_t)1 << 63)
 
 struct sdb_row {
     int64_t rowid;

@@ -118,9 +118,16 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
     if (rc != SDB_OK)
         goto done;
     sdb_row *row = sdb_at(t->arena.base, txn->staged);
+    sdb_link grave = 0;
+    if (w->now->history.feeds && old && old->rowid != row->rowid) { /* a deletion, to a feed */
+        rc = sdb_grave_new(w->now, &w->edit, old, w->now->revision + 1, &grave);
+        if (rc != SDB_OK)
+            goto done;
+        w->now->revision++;
+    }
     row->stamp = txn->stamp;
     row->revision = ++w->now->revision;
-    sdb_version_change(w->now, &w->edit, row, &txn->keys, old, &txn->old_keys);
+    sdb_version_change(w->now, &w->edit, row, &txn->keys, old, &txn->old_keys, grave);
     txn->found = NULL;
     txn->staged_table = NULL;
     return SDB_OK;
@@ -153,8 +160,14 @@ int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
         rc = sdb_version_reserve(w->now, &w->edit, NULL, &txn->old_keys, false);
     if (rc != SDB_OK)
         return rc;
-    sdb_version_change(w->now, &w->edit, NULL, NULL, row, &txn->old_keys);
+    sdb_link grave = 0;
+    if (w->now->history.feeds) {
+        rc = sdb_grave_new(w->now, &w->edit, row, w->now->revision + 1, &grave);
+        if (rc != SDB_OK)
+            return rc;
+    }
     w->now->revision++;
+    sdb_version_change(w->now, &w->edit, NULL, NULL, row, &txn->old_keys, grave);
     txn->found = NULL;
     if (txn->staged_except == row)
         txn->staged_except = NULL; /* its memory may be another row soon */

@@ -208,19 +208,24 @@ sdb_version *sdb_version_new(sdb_table *table, sdb_indexes *set, int room)
 
 void sdb_version_free(sdb_version *v)
 {
-    if (v)
+    if (v) {
         sdb_indexes_unref(v->set);
+        sdb_history_unref(&v->history);
+    }
     sdb_free(v);
 }
 
 void sdb_version_copy(sdb_version *to, const sdb_version *from)
 {
     sdb_indexes *set = to->set;
+    sdb_history history = to->history;
     to->name = from->name;
     to->revision = from->revision;
+    to->history = sdb_history_ref(&from->history);
     to->set = sdb_indexes_ref(from->set);
     memcpy(to->root, from->root, (size_t)from->set->n * sizeof *to->root);
     sdb_indexes_unref(set);
+    sdb_history_unref(&history);
 }
 
 uint64_t sdb_version_count(const sdb_version *v)
@@ -254,6 +259,10 @@ int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *ne
                         const sdb_keys *old_keys, bool limited)
 {
     size_t bytes = 0, links = 1; /* the old row */
+    if (v->history.feeds) {
+        bytes = sdb_history_need(edit->arena);
+        links += sdb_history_need_links(edit->arena);
+    }
     for (int i = 0; i < v->set->n; i++) {
         for (int side = 0; side < 2; side++) {
             const sdb_keys *keys = side ? old_keys : new_keys;
@@ -278,7 +287,7 @@ void sdb_row_free(sdb_table *table, sdb_link link)
 }
 
 void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, const sdb_keys *keys,
-                        const sdb_row *old, const sdb_keys *old_keys)
+                        const sdb_row *old, const sdb_keys *old_keys, sdb_link grave)
 {
     sdb_table *t = v->table;
     sdb_link link = row ? sdb_row_link(t, row) : 0, old_link = old ? sdb_row_link(t, old) : 0;
@@ -299,6 +308,8 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
     }
     if (atomic_load_explicit(&t->n_watches, memory_order_relaxed))
         sdb_watch_touch(t, v->set, row ? keys : NULL, old ? old_keys : NULL);
+    if (v->history.feeds)
+        sdb_history_change(v, edit, row, old, grave);
     if (old && old->stamp > edit->floor)
         sdb_row_free(t, old_link);
     else if (old)
@@ -348,6 +359,7 @@ static void sweep_row(void *ctx, sdb_link link)
 void sdb_version_free_after(sdb_version *v, uint64_t floor)
 {
     sweep s = {v->table, floor};
+    sdb_history_free_after(v, floor);
     /* The rows last: a walk reads no keys, but the leaves' links of the others must not dangle. */
     for (int i = v->set->n - 1; i >= 0; i--)
         sdb_radix_free(&v->table->arena, v->root[i], floor, i == SDB_BY_ROWID ? sweep_row : NULL,

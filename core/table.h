@@ -7,6 +7,7 @@
 #ifndef SDB_TABLE_H
 #define SDB_TABLE_H
 
+#include "feed.h"
 #include "index.h"
 #include "reclaim.h"
 
@@ -16,6 +17,7 @@ typedef struct sdb_version {
     uint64_t revision;
     uint64_t born, died;      /* seen by pins in [born, died) (reclaim.h) */
     struct sdb_version *next; /* in a list of versions to be freed */
+    sdb_history history;
     sdb_indexes *set;         /* counted */
     sdb_link root[];          /* one for each index, 0 first */
 } sdb_version;
@@ -115,9 +117,9 @@ SDB_MUST int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb
                                  const sdb_keys *old_keys, bool limited);
 
 /* Put `row` into every index in place of `old` (either may be NULL, not both), whose keys are
-** these. After sdb_version_reserve it cannot fail. `old` is freed, or retired. */
+** these; grave: see feed.h. After sdb_version_reserve it cannot fail. `old` is freed, or retired. */
 void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, const sdb_keys *keys,
-                        const sdb_row *old, const sdb_keys *old_keys);
+                        const sdb_row *old, const sdb_keys *old_keys, sdb_link grave);
 
 /* Build the tree of one more index over the rows of a version. The edit is the transaction's, with
 ** room for nothing. SDB_DUPLICATE: two rows have the same key of a unique index; SDB_NOMEM,

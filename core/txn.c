@@ -566,8 +566,10 @@ static size_t saved_size(const sdb_version *v)
 static void savepoint_pop(sdb_txn *txn)
 {
     sdb_savepoint *sp = txn->savepoint[--txn->n_savepoint];
-    for (uint32_t i = 0; i < sp->n_work; i++)
+    for (uint32_t i = 0; i < sp->n_work; i++) {
         sdb_indexes_unref(sp->saved[i]->set);
+        sdb_history_unref(&sp->saved[i]->history);
+    }
     sdb_free(sp);
 }
 
@@ -603,6 +605,7 @@ int sdb_txn_savepoint(sdb_txn *txn, int *out)
         saved->name = w->now->name;
         saved->n_retired = w->edit.retired.n;
         saved->is_dropped = w->is_dropped;
+        saved->history = sdb_history_ref(&w->now->history);
         saved->set = sdb_indexes_ref(w->now->set);
         memcpy(saved->root, w->now->root, (size_t)saved->set->n * sizeof(sdb_link));
         at += saved_size(w->now);
@@ -666,11 +669,14 @@ static void work_leave(sdb_txn *txn, sdb_work *w, uint64_t floor, size_t n_retir
 static void saved_restore(const sdb_saved *saved, sdb_version *v)
 {
     sdb_indexes *set = v->set;
+    sdb_history history = v->history;
     v->name = saved->name;
     v->revision = saved->revision;
+    v->history = sdb_history_ref(&saved->history);
     v->set = sdb_indexes_ref(saved->set);
     memcpy(v->root, saved->root, (size_t)saved->set->n * sizeof *v->root);
     sdb_indexes_unref(set);
+    sdb_history_unref(&history);
 }
 
 void sdb_txn_rollback_to(sdb_txn *txn, int savepoint)

@@ -39,7 +39,8 @@ typedef struct sdb_saved {
     const char *name;
     size_t n_retired;
     bool is_dropped;
-    sdb_indexes *set; /* counted */
+    sdb_history history; /* counted, like the set */
+    sdb_indexes *set;
     sdb_link root[];
 } sdb_saved;
 
