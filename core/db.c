@@ -96,6 +96,7 @@ void sdb_unref(sdb_db *db)
     /* acq_rel: whoever frees it has seen all that the others did with it */
     if (!db || atomic_fetch_sub_explicit(&db->n_ref, 1, memory_order_acq_rel) > 1)
         return;
+    sdb_named_free(db);
     assert(!db->snapshots && db->holds.next == &db->holds && !db->prepared);
     sdb_root *root = atomic_load(&db->root);
     for (uint32_t i = 0; root && i < root->n; i++)

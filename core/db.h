@@ -58,6 +58,7 @@ struct sdb_db {
     pthread_mutex_t watch_mutex; /* see watch.h */
     pthread_mutex_t mutex; /* guards all below, and the setting of root and of tables' owners */
     sdb_snapshot *snapshots;
+    struct sdb_named *named; /* named.c */
     sdb_hold holds;       /* of transactions that have ended */
     uint32_t n_cursors;   /* each may become a hold */
     uint32_t n_snapshots;
@@ -87,6 +88,12 @@ static inline uint64_t sdb_tick(sdb_db *db)
 /* Under the mutex: put a snapshot object into, or take it out of, the store's list. */
 void sdb_snapshot_link(sdb_db *db, sdb_snapshot *snap);
 void sdb_snapshot_unlink(sdb_snapshot *snap);
+
+/* Under the mutex, holding nothing: hold what another one holds. */
+void sdb_snapshot_copy(sdb_snapshot *snap, const sdb_snapshot *of);
+
+/* At the end of the store. */
+void sdb_named_free(sdb_db *db);
 
 /* The version of a table in a root, or NULL. */
 static inline sdb_version *sdb_root_version(const sdb_root *root, const sdb_table *table)

@@ -80,6 +80,7 @@ static bool settle(sdb_table *t, const sdb_pins *pins, sdb_link link, uint64_t d
     if (!w || sdb_links_reserve(&w->links, 1) != SDB_OK)
         return false;
     sdb_links_push(&w->links, link);
+    w->bytes += size;
     if (!is_counted)
         bytes_add(r, (int64_t)size);
     return true;
@@ -109,11 +110,14 @@ static void waiting_run(sdb_table *t, const sdb_pins *pins)
         }
         sdb_links links = r->waiting[i].links;
         r->waiting[i].links = (sdb_links){0};
+        r->waiting[i].bytes = 0;
         settle_all(t, pins, &links, pin, true);
         for (i = 0; r->waiting[i].pin != pin;) /* lists may have been made below it */
             i++;
-        if (links.n > 0) {
-            r->waiting[i++].links = links; /* no memory: the next time */
+        if (links.n > 0) { /* no memory: the next time */
+            for (size_t k = 0; k < links.n; k++)
+                r->waiting[i].bytes += object_size(t, links.at[k]);
+            r->waiting[i++].links = links;
             continue;
         }
         sdb_links_fini(&links);
@@ -171,6 +175,14 @@ void sdb_reclaim_run(sdb_table *t, const sdb_pins *pins, sdb_dead *dead)
     waiting_run(t, pins);
     dead_run(t, pins);
     sdb_arena_trim(&t->arena);
+}
+
+uint64_t sdb_reclaim_bytes_at(const sdb_reclaim *r, uint64_t pin)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->waiting[i].pin == pin)
+            return r->waiting[i].bytes;
+    return 0;
 }
 
 void sdb_dead_free(sdb_dead *dead)

@@ -48,6 +48,7 @@ typedef struct sdb_dead {
 /* What waits at one pin. */
 typedef struct sdb_waiting {
     uint64_t pin;
+    uint64_t bytes;
     sdb_links links;
 } sdb_waiting;
 
@@ -77,6 +78,9 @@ static inline bool sdb_reclaim_waits(const sdb_reclaim *r)
 {
     return r->n || r->dead || r->left;
 }
+
+/* Bytes that wait at a pin. */
+uint64_t sdb_reclaim_bytes_at(const sdb_reclaim *r, uint64_t pin);
 
 void sdb_dead_free(sdb_dead *dead);
 void sdb_reclaim_fini(sdb_reclaim *r);

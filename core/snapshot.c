@@ -29,6 +29,13 @@ void sdb_snapshot_unlink(sdb_snapshot *snap)
     db->n_snapshots--;
 }
 
+/* The other one keeps it, and no commit looks at pins now: nothing to check again. */
+void sdb_snapshot_copy(sdb_snapshot *snap, const sdb_snapshot *of)
+{
+    atomic_store(&snap->pin, atomic_load(&of->pin));
+    snap->root = of->root;
+}
+
 int sdb_snapshot_new(sdb_db *db, sdb_snapshot **out)
 {
     sdb_snapshot *snap = sdb_zalloc(sizeof *snap);

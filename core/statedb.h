@@ -231,6 +231,37 @@ void sdb_snapshot_get_many(const sdb_snapshot *snap, const sdb_table *table, con
 SDB_MUST int sdb_snapshot_find_many(const sdb_snapshot *snap, const sdb_table *table, int index,
                                     const sdb_value *keys, size_t n, const sdb_row **out);
 
+/* The store can keep a snapshot by name: the newest version, or the one that `of` holds. It costs
+** nothing to make and holds what has changed since. save: SDB_EXISTS, SDB_TOOBIG, SDB_NOMEM,
+** SDB_MISUSE when `of` holds nothing. load lets `snap` hold what that name stands for (and drops what
+** it held before); load and forget: SDB_DONE when there is none. Thread safe. */
+SDB_MUST int sdb_snapshot_save(sdb_db *db, const char *name, const sdb_snapshot *of);
+SDB_MUST int sdb_snapshot_load(sdb_snapshot *snap, const char *name);
+SDB_MUST int sdb_snapshot_forget(sdb_db *db, const char *name);
+
+typedef struct sdb_snapshot_info {
+    const char *name; /* valid during the call */
+    int64_t age_ms;
+    uint64_t bytes; /* rows and nodes that would be free if it were the only one to go */
+} sdb_snapshot_info;
+
+/* Call `each` for every named snapshot. It must not call into the store. */
+void sdb_snapshot_each(sdb_db *db, void (*each)(void *ctx, const sdb_snapshot_info *info), void *ctx);
+
+/* What differs between two held snapshots of a store in the rows of a table, in order of rowid. Rows
+** that both have are passed over by whole subtrees: O(differences × depth). open: SDB_MISUSE when one
+** of them holds nothing, SDB_NOMEM; a table that is not in one of them has no rows there. next: SDB_OK,
+** or SDB_DONE after the last. before and after: the row as it was and as it is, NULL where it was not
+** or is not. Both stay held meanwhile. */
+typedef struct sdb_diff sdb_diff;
+SDB_MUST int sdb_diff_new(sdb_db *db, sdb_diff **out);
+void sdb_diff_free(sdb_diff *diff);
+SDB_MUST int sdb_diff_open(sdb_diff *diff, const sdb_snapshot *before, const sdb_snapshot *after,
+                           sdb_table *table);
+SDB_MUST int sdb_diff_next(sdb_diff *diff);
+const sdb_row *sdb_diff_before(const sdb_diff *diff);
+const sdb_row *sdb_diff_after(const sdb_diff *diff);
+
 /* ---------------------------------------------------------------- transactions */
 
 /* Begin: takes a snapshot of the store, locks nothing. SDB_NOMEM. */
@@ -335,8 +366,7 @@ SDB_MUST int sdb_delete_if(sdb_txn *txn, sdb_table *table, int64_t rowid, uint64
 /* What is to become of a row. `old` is the present one, or NULL; `values` are all of its columns (all
 ** NULL where there is none), to be changed as wanted; text and blobs put there must live until
 ** sdb_modify returns, and may lie in `old`. SDB_OK: put them; whatever else is returned ends
-** sdb_modify with just that. It may use the transaction, read and write, but neither end it nor give
-** up savepoints that were there before. */
+** sdb_modify with just that. It may use the transaction as it likes, but not end it. */
 typedef int sdb_modify_fn(void *ctx, const sdb_row *old, sdb_value *values);
 
 /* Read a row, let it be changed, and put it: one lock, one look-up. The rowid stays what it is.

@@ -24,11 +24,16 @@ int sdb_cond_init(pthread_cond_t *cond)
     return rc;
 }
 
-int64_t sdb_deadline(int64_t ms)
+int64_t sdb_now(void)
 {
     struct timespec t;
     clock_gettime(WAIT_CLOCK, &t);
-    int64_t now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t sdb_deadline(int64_t ms)
+{
+    int64_t now = sdb_now();
     return ms < 0 || ms > (SDB_FOREVER - now) / 1000000 ? SDB_FOREVER : now + ms * 1000000;
 }
 

@@ -13,6 +13,9 @@
 /* 0, or an errno. */
 int sdb_cond_init(pthread_cond_t *cond);
 
+/* Now, in nanoseconds since some moment. */
+int64_t sdb_now(void);
+
 /* The point in time so many milliseconds from now; < 0: SDB_FOREVER. */
 int64_t sdb_deadline(int64_t ms);
 
