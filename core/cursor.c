@@ -112,8 +112,8 @@ static int seek_bounds(sdb_cursor *cur, const sdb_range *range)
     int rc = sdb_index_bounds(cur->index, range, &cur->bounds, &n_lo);
     if (rc != SDB_OK)
         return rc;
-    const uint8_t *lo = cur->bounds.at, *hi = lo + n_lo;
     size_t n_hi = cur->bounds.n - n_lo;
+    const uint8_t *lo = cur->bounds.at, *hi = n_hi ? lo + n_lo : lo;
     if (!range->reverse) {
         rc = n_hi ? sdb_iter_seek(it, hi, n_hi) : SDB_DONE;
         cur->end = rc == SDB_OK ? it->leaf : 0;
@@ -169,8 +169,8 @@ int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
         return SDB_MISUSE;
     int rc = sdb_index_bounds(cur->index, range, &bounds, &n_lo);
     if (rc == SDB_OK) {
-        const uint8_t *lo = bounds.at, *hi = lo + n_lo;
         size_t n_hi = bounds.n - n_lo;
+        const uint8_t *lo = bounds.at, *hi = n_hi ? lo + n_lo : lo;
         *out = n_hi ? sdb_radix_rank(it->leaves, it->base, it->root, hi, n_hi)
                     : sdb_radix_count(it->base, it->root);
         if (n_lo)

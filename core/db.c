@@ -83,7 +83,10 @@ static void root_free(sdb_root *root)
 static void version_free(sdb_db *db, sdb_version *v)
 {
     sdb_table *t = v->table;
-    sdb_version_free(v);
+    if (t->idle)
+        sdb_version_free(v);
+    else
+        t->idle = v;
     if (--t->n_versions == 0) {
         db->slot[t->slot] = NULL;
         sdb_arena_fini(&t->arena);

@@ -109,7 +109,7 @@ void sdb_root_idle(sdb_db *db, sdb_root *root);
 /* All pins there are, under the mutex, into pins->at (made large enough if there is memory). */
 void sdb_pins_collect(sdb_db *db, sdb_pins *pins);
 
-/* Room for all pins there may be at this time. SDB_NOMEM. Takes the mutex. */
+/* Under the mutex: room for all pins there may be at this time. SDB_NOMEM. */
 SDB_MUST int sdb_pins_reserve(sdb_db *db, sdb_pins *pins);
 
 /* Under the mutex: free the roots and versions that no pin sees any more. */

@@ -80,16 +80,17 @@ static void lock_give(sdb_table *table)
     pthread_mutex_unlock(&table->db->mutex);
 }
 
-/* With the table locked: whether the transaction sees its newest version, or can be made to. It can
-** while it has read nothing: what it has locked and written by then is the newest anyway. (A
-** savepoint would bring back tables as they were.) */
+/* Under the mutex, with the table locked: whether the transaction sees its newest version. */
+static bool is_newest(const sdb_txn *txn, const sdb_table *table)
+{
+    return sdb_root_version(atomic_load(&txn->db->root), table) == sdb_txn_version(txn, table);
+}
+
+/* With the table locked, which has changed: a transaction can be made to see its newest version while
+** it has read nothing, for what it has locked and written by then is the newest anyway. (A savepoint
+** would bring back tables as they were.) */
 static int lock_refresh(sdb_txn *txn, const sdb_table *table)
 {
-    pthread_mutex_lock(&txn->db->mutex);
-    const sdb_version *newest = sdb_root_version(atomic_load(&txn->db->root), table);
-    pthread_mutex_unlock(&txn->db->mutex);
-    if (newest && newest == sdb_txn_version(txn, table))
-        return SDB_OK;
     if (txn->has_looked || txn->n_savepoint)
         return SDB_STALE;
     int rc = sdb_txn_rebase(txn);
@@ -102,33 +103,39 @@ int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
         return SDB_MISUSE;
     if (owner_of(table) == txn)
         return SDB_OK;
+    sdb_version *now = NULL;
     pthread_mutex_lock(&txn->db->mutex);
     int rc = SDB_OK;
     if (owner_of(table))
         rc = lock_wait(txn, table);
     else
         owner_set(table, txn);
+    bool is_fresh = rc == SDB_OK && is_newest(txn, table);
+    if (rc == SDB_OK) {
+        now = table->idle;
+        table->idle = NULL;
+    }
     pthread_mutex_unlock(&txn->db->mutex);
     if (rc != SDB_OK)
         return rc;
-    rc = lock_refresh(txn, table);
-    if (rc != SDB_OK) {
-        lock_give(table);
-        return rc;
+    if (!is_fresh)
+        rc = lock_refresh(txn, table);
+    sdb_version *base = rc == SDB_OK ? sdb_txn_version(txn, table) : NULL;
+    if (now && (!base || now->room < base->set->n)) {
+        sdb_version_free(now);
+        now = NULL;
     }
-    sdb_version *base = sdb_txn_version(txn, table), *now = NULL;
-    sdb_work *w = sdb_work_new(txn, table);
-    if (w)
+    if (base && !now)
         now = sdb_version_new(table, base->set, base->set->n);
-    if (!now) {
-        if (w)
-            sdb_dead_free(w->dead);
+    sdb_work *w = now ? sdb_work_new(txn, table) : NULL;
+    if (!w) {
+        sdb_version_free(now);
         lock_give(table);
-        return SDB_NOMEM;
+        return rc == SDB_OK ? SDB_NOMEM : rc;
     }
     sdb_version_copy(now, base);
     w->base = base;
-    w->room = base->set->n;
+    w->room = now->room;
     sdb_work_begin(txn, w, now);
     return SDB_OK;
 }

@@ -1,71 +1,24 @@
 /* lpm.c - longest match, put, delete and iteration in a persistent tree of prefixes (see lpm.h). */
 #include "lpm.h"
 
-#include <assert.h>
-
-enum {
-    STRIDE = SDB_LPM_STRIDE,
-    N_PREFIXES = 62,
-    LAST_POS = 2 * N_PREFIXES - 1 /* in a node: see "positions" */
-};
-
-/* ---------------------------------------------------------------- keys and paths */
-
-/* The position of the node that looks at a bit. */
-static unsigned level_of(unsigned bit)
-{
-    return bit - (bit - 1) % STRIDE;
-}
-
-/* How many words of path a node at `pos` needs below a parent that ends at `start`. */
-static unsigned path_need(unsigned start, unsigned pos)
-{
-    return start == pos ? 0 : (pos - 1) / 32 + 1 - start / 32;
-}
-
-/* The first bit before `end`, at most its position, in which a node's path and a key differ; `end`
-** when there is none. */
-static inline unsigned path_fork(const void *node, uint64_t head, const sdb_lpm_key *k, unsigned end)
-{
-    const uint32_t *path = sdb_lpm_path(node);
-    unsigned first = sdb_lpm_path_first(head);
-    for (unsigned i = 0; (first + i) * 32 < end; i++) {
-        uint32_t differ = path[i] ^ k->word[first + i];
-        if (differ) {
-            unsigned bit = (first + i) * 32 + (unsigned)__builtin_clz(differ);
-            return bit < end ? bit : end;
-        }
-    }
-    return end;
-}
-
-/* The same for a node without a path. */
-static inline unsigned fork_of(const void *node, uint64_t head, const sdb_lpm_key *k, unsigned end)
-{
-    return sdb_lpm_words(head) ? path_fork(node, head, k, end) : end;
-}
+enum { STRIDE = SDB_LPM_STRIDE, LAST_POS = 2 * 62 - 1 /* see "positions in a node" */ };
 
 /* ---------------------------------------------------------------- what is in a node */
 
 /* The place in preorder of the prefix of `len` bits that slot begins with; its other bits are 0.
 ** Before it are 2 * slot - popcount(slot) prefixes of the slots before, and its own covers. */
-#define INDEX(slot, len) (2 * (slot) - (unsigned)__builtin_popcount(slot) + (len) - 1)
+#define INDEX(slot, len) (2 * (slot) + (len) - (unsigned)__builtin_popcount(slot) - 1)
 
 #define BIT(slot, len) ((uint64_t)1 << INDEX((slot) & (31u << (STRIDE - (len)) & 31u), len))
-#define COVERS(slot)                                                                               \
-    (BIT(slot, 1u) | BIT(slot, 2u) | BIT(slot, 3u) | BIT(slot, 4u) | BIT(slot, 5u))
-#define COVERS8(s)                                                                                 \
-    COVERS(s), COVERS(s + 1u), COVERS(s + 2u), COVERS(s + 3u), COVERS(s + 4u), COVERS(s + 5u),     \
-        COVERS(s + 6u), COVERS(s + 7u)
-#define FULL8(s)                                                                                   \
-    (BIT(s, 5u) | BIT(s + 1u, 5u) | BIT(s + 2u, 5u) | BIT(s + 3u, 5u) | BIT(s + 4u, 5u) |          \
-     BIT(s + 5u, 5u) | BIT(s + 6u, 5u) | BIT(s + 7u, 5u))
+#define COVERS(slot) (BIT(slot, 1u) | BIT(slot, 2u) | BIT(slot, 3u) | BIT(slot, 4u) | BIT(slot, 5u))
+#define COVERS4(s) COVERS(s), COVERS(s + 1u), COVERS(s + 2u), COVERS(s + 3u)
 
 /* The covers of each slot: where they are in order, the longest is the highest. */
-static const uint64_t COVERS_OF[32] = {COVERS8(0u), COVERS8(8u), COVERS8(16u), COVERS8(24u)};
+static const uint64_t COVERS_OF[32] = {COVERS4(0u),  COVERS4(4u),  COVERS4(8u),  COVERS4(12u),
+                                       COVERS4(16u), COVERS4(20u), COVERS4(24u), COVERS4(28u)};
 
-/* All prefixes of five bits. */
-static const uint64_t FULL = FULL8(0u) | FULL8(8u) | FULL8(16u) | FULL8(24u);
+/* The prefixes of five bits: INDEX(slot, 5) of all slots. */
+static const uint64_t FULL = 0x366c6cd86cd8d9b0u;
 
 static inline uint64_t bits_below(unsigned n)
 {
@@ -88,10 +41,13 @@ static inline unsigned lowest(uint64_t bits)
 }
 
 /* The covers of the key that end in this node, behind whose position it goes on. */
-static inline uint64_t covers_in(const sdb_lpm_node *n, unsigned pos, unsigned slot, const sdb_lpm_key *k)
+static inline uint64_t covers_in(const sdb_lpm_node *n, unsigned pos, unsigned slot,
+                                 const sdb_lpm_key *k)
 {
     uint64_t covers = n->prefixes & COVERS_OF[slot];
-    return k->len < pos + STRIDE ? covers & (bits_below(INDEX(slot, k->len - pos)) * 2 + 1) : covers;
+    if (k->len < pos + STRIDE)
+        covers &= bits_below(INDEX(slot, k->len - pos) + 1);
+    return covers;
 }
 
 /* How many of the 62 a prefix covers, itself included. */
@@ -118,6 +74,12 @@ static unsigned index_place(unsigned i, unsigned *slot)
 static inline unsigned child_word(const sdb_lpm_node *n, unsigned slot)
 {
     return sdb_lpm_words(n->head) + popcount(n->children & bits_below(slot));
+}
+
+/* The child of a slot, or 0. */
+static inline sdb_link child_at(const sdb_lpm_node *n, unsigned slot)
+{
+    return n->children >> slot & 1 ? n->word[child_word(n, slot)] : 0;
 }
 
 static inline unsigned prefix_word(const sdb_lpm_node *n, unsigned i)
@@ -155,43 +117,63 @@ size_t sdb_lpm_size(const void *node)
 
 /* ---------------------------------------------------------------- look-up */
 
+/* Whether what is in a node, or the leaf, and the key go the same way as far as *pos, which is set:
+** its position. Coming from its parent *pos is right already if the node has no path, and what is
+** done with it need not wait for the head. */
+static inline bool is_reached(const sdb_lpm_node *n, const sdb_lpm_key *k, unsigned *pos)
+{
+    if (sdb_lpm_words(n->head) == 0)
+        return true;
+    *pos = sdb_lpm_pos(n->head);
+    return *pos <= k->len && sdb_lpm_fork(n, n->head, k, *pos) == *pos;
+}
+
+static inline sdb_link leaf_link(const void *leaf)
+{
+    return ((const sdb_lpm_leaf *)leaf)->link;
+}
+
 sdb_link sdb_lpm_get(const uint8_t *base, sdb_link root, const sdb_prefix *p)
 {
-    sdb_lpm_key k = sdb_lpm_key_of(p);
-    for (sdb_link link = root; link;) {
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, p);
+    unsigned pos = SDB_LPM_ROOT;
+    for (sdb_link link = root; link; pos += STRIDE) {
         const sdb_lpm_node *n = sdb_at(base, link);
-        unsigned pos = sdb_lpm_pos(n->head);
-        if (pos > k.len || fork_of(n, n->head, &k, pos) < pos)
-            return 0;
-        if (sdb_lpm_is_leaf(n->head))
-            return pos == k.len ? ((const sdb_lpm_leaf *)(const void *)n)->link : 0;
-        if (pos == k.len)
-            return 0;
+        bool is_leaf = sdb_lpm_is_leaf(n->head);
+        if (!is_reached(n, &k, &pos) || (pos == k.len) != is_leaf)
+            break;
+        if (is_leaf)
+            return leaf_link(n);
         unsigned slot = sdb_lpm_slot(&k, pos);
         if (k.len <= pos + STRIDE) {
             unsigned i = INDEX(slot, k.len - pos);
             return n->prefixes >> i & 1 ? n->word[prefix_word(n, i)] : 0;
         }
-        link = n->children >> slot & 1 ? n->word[child_word(n, slot)] : 0;
+        link = child_at(n, slot);
     }
     return 0;
 }
 
 sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
 {
-    sdb_lpm_key k = sdb_lpm_key_of(p);
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, p);
     const sdb_lpm_node *best = NULL;
     uint64_t covers = 0;
-    for (sdb_link link = root; link;) {
+    unsigned pos = SDB_LPM_ROOT;
+    for (sdb_link link = root; link; pos += STRIDE) {
         const sdb_lpm_node *n = sdb_at(base, link);
-        uint64_t head = n->head;
-        unsigned pos = sdb_lpm_pos(head);
-        if (sdb_lpm_words(head) && (pos > k.len || path_fork(n, head, &k, pos) < pos))
-            break;
-        if (sdb_lpm_is_leaf(head))
-            return ((const sdb_lpm_leaf *)(const void *)n)->link;
-        if (pos == k.len)
-            break;
+        const sdb_link *children = n->word;
+        if (sdb_lpm_words(n->head)) {
+            if (!is_reached(n, &k, &pos))
+                break;
+            if (sdb_lpm_is_leaf(n->head)) /* a leaf always has a path */
+                return leaf_link(n);
+            if (pos == k.len)
+                break;
+            children += sdb_lpm_words(n->head);
+        }
         unsigned slot = sdb_lpm_slot(&k, pos);
         uint64_t here = covers_in(n, pos, slot, &k);
         if (here) {
@@ -200,15 +182,9 @@ sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
         }
         if (k.len <= pos + STRIDE || !(n->children >> slot & 1))
             break;
-        link = n->word[child_word(n, slot)];
+        link = children[popcount(n->children & bits_below(slot))];
     }
     return best ? best->word[prefix_word(best, highest(covers))] : 0;
-}
-
-uint64_t sdb_lpm_count(const uint8_t *base, sdb_link root)
-{
-    const sdb_lpm_node *n = root ? sdb_at(base, root) : NULL;
-    return !n ? 0 : sdb_lpm_is_leaf(n->head) ? 1 : n->count;
 }
 
 /* ---------------------------------------------------------------- owning nodes */
@@ -263,7 +239,7 @@ static void path_put(uint32_t *path, unsigned words, const sdb_lpm_key *k, unsig
 
 static sdb_link leaf_new(sdb_edit *e, const sdb_lpm_key *k, unsigned start, sdb_link link)
 {
-    unsigned words = path_need(start, k->len);
+    unsigned words = sdb_lpm_path_need(start, k->len);
     sdb_link at = sdb_arena_node(e->arena, leaf_size(words));
     sdb_lpm_leaf *leaf = sdb_at(e->arena->base, at);
     leaf->head = head_new(e, SDB_LPM_LEAF, words, k->len);
@@ -294,6 +270,10 @@ static sdb_link leaf_replace(sdb_edit *e, sdb_link *at, const sdb_lpm_key *k, sd
 static sdb_lpm_node *node_own(sdb_edit *e, sdb_link *at, unsigned at_word, int by)
 {
     sdb_lpm_node *n = sdb_at(e->arena->base, *at), *to = n;
+    if (by == 0 && is_own(e, n)) {
+        sdb_node_set_stamp((sdb_node *)(void *)n, e->stamp);
+        return n;
+    }
     unsigned words = node_words(n);
     size_t size = node_size(words + (unsigned)by);
     sdb_link copy = *at;
@@ -339,20 +319,19 @@ static unsigned entry_word(const sdb_lpm_node *n, const entry *x)
 }
 
 /* A new node above the one at *at, whose path, or length, parts from the key at `bit`. */
-static void node_split(sdb_edit *e, sdb_link *at, unsigned start, const sdb_lpm_key *k, unsigned bit,
-                       sdb_link link)
+static void node_split(sdb_edit *e, sdb_link *at, unsigned start, const sdb_lpm_key *k,
+                       unsigned bit, sdb_link link)
 {
     const void *old = sdb_at(e->arena->base, *at);
     uint64_t head = ((const sdb_lpm_node *)old)->head;
-    unsigned pos = level_of(bit), words = path_need(start, pos);
+    unsigned pos = sdb_lpm_level(bit), words = sdb_lpm_path_need(start, pos);
     sdb_lpm_key other = *k;
     sdb_lpm_key_cut(&other, sdb_lpm_path_first(head) * 32);
-    memcpy(other.word + sdb_lpm_path_first(head), sdb_lpm_path(old), sdb_lpm_words(head) * sizeof *k->word);
-    other.len = sdb_lpm_pos(head);
+    sdb_lpm_key_follow(&other, old);
     uint32_t count = 1;
     entry x[2];
     if (sdb_lpm_is_leaf(head)) {
-        x[0] = entry_of(e, &other, pos, ((const sdb_lpm_leaf *)old)->link, *at);
+        x[0] = entry_of(e, &other, pos, leaf_link(old), *at);
     } else {
         count = ((const sdb_lpm_node *)old)->count;
         x[0] = (entry){(uint32_t)1 << sdb_lpm_slot(&other, pos), 0, *at};
@@ -383,7 +362,8 @@ static void node_add(sdb_edit *e, sdb_link *at, const sdb_lpm_key *k, unsigned p
 
 sdb_link sdb_lpm_put(sdb_edit *e, sdb_link *root, const sdb_prefix *p, sdb_link link)
 {
-    sdb_lpm_key k = sdb_lpm_key_of(p);
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, p);
     sdb_lpm_node *trail[SDB_LPM_DEPTH]; /* to be counted once it is known that the prefix is new */
     unsigned depth = 0, start = SDB_LPM_ROOT;
     sdb_link *at = root;
@@ -395,7 +375,7 @@ sdb_link sdb_lpm_put(sdb_edit *e, sdb_link *root, const sdb_prefix *p, sdb_link 
         sdb_lpm_node *n = sdb_at(e->arena->base, *at);
         bool is_leaf = sdb_lpm_is_leaf(n->head);
         unsigned pos = sdb_lpm_pos(n->head), end = pos < k.len ? pos : k.len;
-        unsigned fork = fork_of(n, n->head, &k, end);
+        unsigned fork = sdb_lpm_fork(n, n->head, &k, end);
         if (is_leaf && fork == end && pos == k.len)
             return leaf_replace(e, at, &k, link);
         if (is_leaf || fork < end || k.len <= pos) {
@@ -431,14 +411,13 @@ static sdb_link node_lift(sdb_edit *e, sdb_link link, sdb_lpm_key *k, unsigned s
 {
     const sdb_lpm_node *n = sdb_at(e->arena->base, link);
     unsigned had = sdb_lpm_words(n->head), pos = sdb_lpm_pos(n->head);
-    unsigned words = path_need(start, pos);
+    unsigned words = sdb_lpm_path_need(start, pos);
     if (had >= words)
         return link;
-    memcpy(k->word + sdb_lpm_path_first(n->head), sdb_lpm_path(n), had * sizeof *k->word);
-    k->len = pos;
+    sdb_lpm_key_follow(k, n);
     sdb_link lifted;
     if (sdb_lpm_is_leaf(n->head)) {
-        lifted = leaf_new(e, k, start, ((const sdb_lpm_leaf *)(const void *)n)->link);
+        lifted = leaf_new(e, k, start, leaf_link(n));
     } else {
         lifted = sdb_arena_node(e->arena, node_size(words + node_entries(n)));
         sdb_lpm_node *to = sdb_at(e->arena->base, lifted);
@@ -485,7 +464,8 @@ sdb_link sdb_lpm_del(sdb_edit *e, sdb_link *root, const sdb_prefix *p)
     sdb_link old = sdb_lpm_get(base, *root, p);
     if (!old)
         return 0;
-    sdb_lpm_key k = sdb_lpm_key_of(p);
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, p);
     sdb_link *at = root;
     unsigned start = SDB_LPM_ROOT;
     for (;;) {
@@ -530,7 +510,7 @@ void sdb_lpm_free(sdb_arena *a, sdb_link root, uint64_t floor,
             continue;
         if (sdb_lpm_is_leaf(n->head)) {
             if (value)
-                value(ctx, ((const sdb_lpm_leaf *)(const void *)n)->link);
+                value(ctx, leaf_link(n));
         } else {
             unsigned word = sdb_lpm_words(n->head), end = word + popcount(n->children);
             for (; word < end; word++)
@@ -544,19 +524,17 @@ void sdb_lpm_free(sdb_arena *a, sdb_link root, uint64_t floor,
 
 /* ---------------------------------------------------------------- covering prefixes */
 
-void sdb_lpm_covers_open(sdb_lpm_covers *c, const uint8_t *base, sdb_link root,
-                         const sdb_prefix *p)
+void sdb_lpm_covers_open(sdb_lpm_covers *c, const uint8_t *base, sdb_link root, const sdb_prefix *p)
 {
-    sdb_lpm_key k = sdb_lpm_key_of(p);
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, p);
     c->base = base;
     c->first = c->n = 0;
-    for (sdb_link link = root; link;) {
+    unsigned pos = SDB_LPM_ROOT;
+    for (sdb_link link = root; link; pos += STRIDE) {
         const sdb_lpm_node *n = sdb_at(base, link);
-        unsigned pos = sdb_lpm_pos(n->head);
-        if (pos > k.len || fork_of(n, n->head, &k, pos) < pos)
-            return;
         bool is_leaf = sdb_lpm_is_leaf(n->head);
-        if (!is_leaf && pos == k.len)
+        if (!is_reached(n, &k, &pos) || (pos == k.len && !is_leaf))
             return;
         unsigned slot = is_leaf ? 0 : sdb_lpm_slot(&k, pos);
         uint64_t covers = is_leaf ? 1 : covers_in(n, pos, slot, &k);
@@ -564,16 +542,14 @@ void sdb_lpm_covers_open(sdb_lpm_covers *c, const uint8_t *base, sdb_link root,
             c->step[c->n].node = n;
             c->step[c->n++].left = covers;
         }
-        if (is_leaf || k.len <= pos + STRIDE || !(n->children >> slot & 1))
-            return;
-        link = n->word[child_word(n, slot)];
+        link = is_leaf || k.len <= pos + STRIDE ? 0 : child_at(n, slot);
     }
 }
 
 static sdb_link covers_link(const void *node, unsigned i)
 {
     const sdb_lpm_node *n = node;
-    return sdb_lpm_is_leaf(n->head) ? ((const sdb_lpm_leaf *)node)->link : n->word[prefix_word(n, i)];
+    return sdb_lpm_is_leaf(n->head) ? leaf_link(node) : n->word[prefix_word(n, i)];
 }
 
 sdb_link sdb_lpm_covers_longest(sdb_lpm_covers *c)
@@ -601,7 +577,7 @@ sdb_link sdb_lpm_covers_shortest(sdb_lpm_covers *c)
     return link;
 }
 
-/* ---------------------------------------------------------------- positions
+/* ---------------------------------------------------------------- positions in a node
 **
 ** In preorder, the prefix with index i is at position 2i, and what is below the child of a slot at
 ** one behind the slot's prefix of five bits, whether that is there or not. */
@@ -611,6 +587,7 @@ static int child_pos(unsigned slot)
     return (int)(2 * INDEX(slot, STRIDE) + 1);
 }
 
+/* The slot of the first child at or behind a position. */
 static unsigned pos_slot(int pos)
 {
     return popcount(FULL & bits_below((unsigned)pos / 2));
@@ -620,7 +597,7 @@ static unsigned pos_slot(int pos)
 static int pos_next(const sdb_lpm_node *n, int pos)
 {
     uint64_t prefixes = n->prefixes & ~bits_below((unsigned)(pos + 2) / 2);
-    uint64_t children = n->children & ~bits_below(popcount(FULL & bits_below((unsigned)(pos + 1) / 2)));
+    uint64_t children = n->children & ~bits_below(pos_slot(pos + 1));
     int prefix = prefixes ? (int)lowest(prefixes) * 2 : LAST_POS + 1;
     int child = children ? child_pos(lowest(children)) : LAST_POS + 1;
     return prefix < child ? prefix : child;
@@ -630,7 +607,7 @@ static int pos_next(const sdb_lpm_node *n, int pos)
 static int pos_prev(const sdb_lpm_node *n, int pos)
 {
     uint64_t prefixes = n->prefixes & bits_below((unsigned)(pos + 1) / 2);
-    uint64_t children = n->children & bits_below(popcount(FULL & bits_below((unsigned)pos / 2)));
+    uint64_t children = n->children & bits_below(pos_slot(pos));
     int prefix = prefixes ? (int)highest(prefixes) * 2 : -1;
     int child = children ? child_pos(highest(children)) : -1;
     return prefix > child ? prefix : child;
@@ -657,13 +634,14 @@ void sdb_lpm_iter_open(sdb_lpm_iter *it, const uint8_t *base, sdb_link root)
 
 void sdb_lpm_iter_within(sdb_lpm_iter *it, const uint8_t *base, sdb_link root, const sdb_prefix *p)
 {
-    sdb_lpm_key k = sdb_lpm_key_of(p);
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, p);
     sdb_lpm_iter_open(it, base, 0);
     it->over = *p;
     for (sdb_link link = root; link;) {
         const sdb_lpm_node *n = sdb_at(base, link);
         unsigned pos = sdb_lpm_pos(n->head), end = pos < k.len ? pos : k.len;
-        if (fork_of(n, n->head, &k, end) < end || (sdb_lpm_is_leaf(n->head) && pos < k.len))
+        if (sdb_lpm_fork(n, n->head, &k, end) < end || (sdb_lpm_is_leaf(n->head) && pos < k.len))
             return;
         it->root = link;
         if (k.len <= pos)
@@ -675,7 +653,7 @@ void sdb_lpm_iter_within(sdb_lpm_iter *it, const uint8_t *base, sdb_link root, c
             it->hi = (int)(2 * (i + subtree(k.len - pos)) - 1);
             return;
         }
-        link = n->children >> slot & 1 ? n->word[child_word(n, slot)] : 0;
+        link = child_at(n, slot);
         it->root = 0;
     }
 }
@@ -704,9 +682,8 @@ static sdb_link iter_enter(sdb_lpm_iter *it, sdb_link link, int pos)
     const void *n = sdb_at(it->base, link);
     if (sdb_lpm_is_leaf(((const sdb_lpm_node *)n)->head)) {
         it->leaf = n;
-        return it->link = it->leaf->link;
+        return it->link = leaf_link(n);
     }
-    assert(it->depth < SDB_LPM_DEPTH);
     it->step[it->depth].node = n;
     it->step[it->depth++].pos = pos;
     return 0;
@@ -774,12 +751,13 @@ sdb_link sdb_lpm_iter_last(sdb_lpm_iter *it)
 
 sdb_link sdb_lpm_iter_seek(sdb_lpm_iter *it, const sdb_prefix *p)
 {
-    sdb_lpm_key k = sdb_lpm_key_of(p);
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, p);
     it->depth = 0;
     for (sdb_link link = it->root; link;) {
         const sdb_lpm_node *n = sdb_at(it->base, link);
         unsigned pos = sdb_lpm_pos(n->head), end = pos < k.len ? pos : k.len;
-        unsigned fork = fork_of(n, n->head, &k, end);
+        unsigned fork = sdb_lpm_fork(n, n->head, &k, end);
         bool is_leaf = sdb_lpm_is_leaf(n->head);
         if (fork < end ? !(k.word[fork / 32] >> (31 - fork % 32) & 1) : k.len <= pos) {
             sdb_link leaf = iter_enter(it, link, -1); /* all of it is above the key */
@@ -790,7 +768,7 @@ sdb_link sdb_lpm_iter_seek(sdb_lpm_iter *it, const sdb_prefix *p)
         unsigned slot = sdb_lpm_slot(&k, pos);
         bool is_here = k.len <= pos + STRIDE;
         iter_enter(it, link, is_here ? (int)(2 * INDEX(slot, k.len - pos)) - 1 : child_pos(slot));
-        link = !is_here && n->children >> slot & 1 ? n->word[child_word(n, slot)] : 0;
+        link = is_here ? 0 : child_at(n, slot);
     }
     return sdb_lpm_iter_next(it);
 }
@@ -802,22 +780,18 @@ sdb_link sdb_lpm_iter_seek_below(sdb_lpm_iter *it, const sdb_prefix *p)
 
 void sdb_lpm_iter_prefix(const sdb_lpm_iter *it, sdb_prefix *out)
 {
-    sdb_lpm_key k = sdb_lpm_key_of(&it->over);
-    for (int i = 0; i <= it->depth; i++) {
-        const void *node = i < it->depth ? (const void *)it->step[i].node : it->leaf;
-        if (!node)
-            break;
-        uint64_t head = ((const sdb_lpm_node *)node)->head;
-        memcpy(k.word + sdb_lpm_path_first(head), sdb_lpm_path(node), sdb_lpm_words(head) * sizeof *k.word);
-        k.len = sdb_lpm_pos(head);
-        if (i == it->depth)
-            break;
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, &it->over);
+    for (int i = 0; i < it->depth; i++) {
         int pos = it->step[i].pos;
         unsigned slot = pos_slot(pos), len = STRIDE;
         if (pos % 2 == 0)
             len = index_place((unsigned)pos / 2, &slot);
+        sdb_lpm_key_follow(&k, it->step[i].node);
         sdb_lpm_key_set(&k, k.len, slot, len);
     }
+    if (it->leaf)
+        sdb_lpm_key_follow(&k, it->leaf);
     *out = (sdb_prefix){.family = (uint8_t)k.word[0], .bits = (uint8_t)(k.len - 32)};
     for (unsigned i = 0; i < 16; i++)
         out->addr[i] = (uint8_t)(k.word[i / 4 + 1] >> (24 - i % 4 * 8));

@@ -29,15 +29,12 @@ static bool is_length(const sdb_lpm_key *k, unsigned len)
 static const char *check_path(sdb_lpm_key *k, const void *node, uint64_t head)
 {
     unsigned start = k->len, pos = sdb_lpm_pos(head), words = sdb_lpm_words(head);
-    unsigned first = sdb_lpm_path_first(head);
     if (words > 5 || words > (pos - 1) / 32 + 1)
         return "a path is longer than its key";
-    if (pos > start && first > start / 32)
+    if (words < sdb_lpm_path_need(start, pos))
         return "a path does not begin where its parent ends";
-    const uint32_t *path = sdb_lpm_path(node);
     sdb_lpm_key whole = *k;
-    for (unsigned i = 0; i < words; i++)
-        whole.word[first + i] = path[i];
+    sdb_lpm_key_follow(&whole, node);
     sdb_lpm_key known = whole;
     sdb_lpm_key_cut(&known, start);
     for (unsigned i = 0; i < 6; i++)
@@ -140,10 +137,10 @@ const char *sdb_lpm_check(const uint8_t *base, sdb_link root, uint64_t stamp, ui
             w.depth--;
         } else if (n->children >> slot & 1) {
             uint32_t before = n->children & (((uint32_t)1 << slot) - 1);
+            unsigned word = sdb_lpm_words(n->head) + (unsigned)__builtin_popcount(before);
             sdb_lpm_key k = f->key;
             sdb_lpm_key_set(&k, k.len, slot, SDB_LPM_STRIDE);
-            wrong = enter(&w, n->word[sdb_lpm_words(n->head) + (unsigned)__builtin_popcount(before)],
-                          k, sdb_node_stamp((const sdb_node *)(const void *)n));
+            wrong = enter(&w, n->word[word], k, sdb_node_stamp((const void *)n));
         }
     }
     *count = w.count;

@@ -163,18 +163,23 @@ static bool is_pinned(const void *ctx, uint64_t from, uint64_t to)
     return sdb_pins_within(ctx, from, to);
 }
 
-void sdb_reclaim_run(sdb_table *t, const sdb_pins *pins, sdb_dead *dead)
+void sdb_reclaim_run(sdb_table *t, const sdb_pins *pins, sdb_links *dead, uint64_t death,
+                     sdb_dead **room)
 {
-    if (dead) {
-        dead->next = t->reclaim.dead;
-        t->reclaim.dead = dead;
+    if (!pins->is_short) {
+        sdb_reclaim_left(t, is_pinned, pins); /* first: it reads nodes that only pins now gone kept */
+        waiting_run(t, pins);
+        dead_run(t, pins);
+        if (dead)
+            settle_all(t, pins, dead, death, false);
+        sdb_arena_trim(&t->arena);
     }
-    if (pins->is_short)
+    if (!dead || dead->n == 0)
         return;
-    sdb_reclaim_left(t, is_pinned, pins); /* first: it reads nodes that only pins now gone have kept */
-    waiting_run(t, pins);
-    dead_run(t, pins);
-    sdb_arena_trim(&t->arena);
+    **room = (sdb_dead){.next = t->reclaim.dead, .death = death, .links = *dead};
+    t->reclaim.dead = *room;
+    *room = NULL;
+    *dead = (sdb_links){0};
 }
 
 uint64_t sdb_reclaim_bytes_at(const sdb_reclaim *r, uint64_t pin)

@@ -64,9 +64,11 @@ typedef struct sdb_reclaim {
     _Atomic uint64_t bytes;   /* of all objects that wait */
 } sdb_reclaim;
 
-/* Take over a list (NULL: none) and free whatever no pin sees. O(list + what waited at pins that
-** have gone). */
-void sdb_reclaim_run(sdb_table *table, const sdb_pins *pins, sdb_dead *dead);
+/* Free whatever no pin sees: of what waited at pins that have gone, and of `dead` (NULL: none), which
+** died before the clock was `death`. `dead` is emptied; what had no place to wait, because memory was
+** short or the pins are not known, goes into *room, which is NULL then. O(dead + what waited). */
+void sdb_reclaim_run(sdb_table *table, const sdb_pins *pins, sdb_links *dead, uint64_t death,
+                     sdb_dead **room);
 
 /* Free the left states that nobody sees: is_seen tells whether somebody looks at a moment in
 ** [from, to). */

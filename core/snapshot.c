@@ -142,9 +142,7 @@ uint64_t sdb_snapshot_indexes_id(const sdb_snapshot *snap, const sdb_table *tabl
 
 int sdb_pins_reserve(sdb_db *db, sdb_pins *pins)
 {
-    pthread_mutex_lock(&db->mutex);
     size_t want = (size_t)db->n_snapshots + db->n_cursors;
-    pthread_mutex_unlock(&db->mutex);
     if (pins->room >= want)
         return SDB_OK;
     want += want / 2 + 8; /* there may be more when it comes to it */

@@ -104,6 +104,7 @@ void sdb_table_unref(sdb_table *table)
         return;
     sdb_arena_fini(&table->arena);
     sdb_reclaim_fini(&table->reclaim);
+    sdb_version_free(table->idle);
     sdb_indexes_unref(table->set);
     while (table->names) {
         sdb_name *name = table->names;
@@ -202,6 +203,7 @@ sdb_version *sdb_version_new(sdb_table *table, sdb_indexes *set, int room)
     if (!v)
         return NULL;
     v->table = table;
+    v->room = room;
     v->set = sdb_indexes_ref(set);
     return v;
 }
@@ -267,11 +269,9 @@ int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *ne
         for (int side = 0; side < 2; side++) {
             const sdb_keys *keys = side ? old_keys : new_keys;
             size_t len;
-            if (!keys)
+            if (!keys || (side && old_keys->is_same >> i & 1))
                 continue;
             sdb_key_at(keys, i, &len);
-            if (side && old_keys->is_same >> i & 1)
-                continue;
             bytes += sdb_radix_need(edit->arena, len);
             links += sdb_radix_need_links(edit->arena, len);
         }

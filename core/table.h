@@ -19,6 +19,7 @@ typedef struct sdb_version {
     struct sdb_version *next; /* in a list of versions to be freed */
     sdb_history history;
     sdb_indexes *set;         /* counted */
+    int room;                 /* for roots */
     sdb_link root[];          /* one for each index, 0 first */
 } sdb_version;
 
@@ -43,6 +44,7 @@ struct sdb_table {
 
     uint32_t n_versions;      /* versions not freed; guarded by the store's mutex */
     _Atomic(sdb_txn *) owner; /* holds the write lock, or NULL; set under the store's mutex */
+    sdb_version *idle;        /* one to be used again, or NULL; guarded by the mutex */
     sdb_txn *waiting;         /* first of those that wait for it; guarded by the mutex */
 
     /* guarded by the write lock */

@@ -89,6 +89,8 @@ void sdb_txn_free(sdb_txn *txn)
         sdb_free(txn->work);
         sdb_free(txn->savepoint);
         sdb_free(txn->pins.at);
+        sdb_dead_free(txn->idle_dead);
+        sdb_links_fini(&txn->idle_links);
         pthread_cond_destroy(&txn->turn);
         sdb_free(txn);
         txn = next;
@@ -264,8 +266,27 @@ sdb_work *sdb_work_new(sdb_txn *txn, sdb_table *table)
         return NULL;
     sdb_work *w = &txn->work[txn->n_work];
     *w = (sdb_work){.table = table, .edit.arena = &table->arena};
-    w->dead = sdb_zalloc(sizeof *w->dead);
-    return w->dead ? w : NULL;
+    w->dead = txn->idle_dead ? txn->idle_dead : sdb_zalloc(sizeof *w->dead);
+    if (!w->dead)
+        return NULL;
+    w->edit.retired = txn->idle_links;
+    txn->idle_links = (sdb_links){0};
+    txn->idle_dead = NULL;
+    return w;
+}
+
+void sdb_work_drop(sdb_txn *txn, sdb_work *w)
+{
+    enum { KEEP = 4096 };
+    w->edit.retired.n = 0;
+    if (txn->idle_links.at || w->edit.retired.room > KEEP)
+        sdb_links_fini(&w->edit.retired);
+    else
+        txn->idle_links = w->edit.retired;
+    if (txn->idle_dead)
+        sdb_dead_free(w->dead); /* which may be NULL */
+    else
+        txn->idle_dead = w->dead;
 }
 
 void sdb_work_begin(sdb_txn *txn, sdb_work *w, sdb_version *now)
@@ -371,7 +392,7 @@ int sdb_txn_create_table(sdb_txn *txn, const sdb_table_def *def, sdb_table **out
     pthread_mutex_unlock(&db->mutex);
     if (rc != SDB_OK) {
         if (w)
-            sdb_dead_free(w->dead);
+            sdb_work_drop(txn, w);
         sdb_version_free(v);
         sdb_table_unref(table);
         return rc;
@@ -549,8 +570,7 @@ static void work_discard(sdb_txn *txn, uint32_t i)
     w->now->born = w->start;
     w->now->next = txn->discarded;
     txn->discarded = w->now;
-    sdb_links_fini(&w->edit.retired);
-    sdb_dead_free(w->dead);
+    sdb_work_drop(txn, w);
     memmove(w, w + 1, (--txn->n_work - i) * sizeof *w);
     for (; i < txn->n_work; i++)
         txn->work[i].table->work = i;
@@ -735,17 +755,18 @@ int sdb_txn_prepare(sdb_txn *txn)
     sdb_db *db = txn->db;
     if (txn->n_work == 0)
         return SDB_OK;
-    int rc = sdb_pins_reserve(db, &txn->pins);
-    if (rc != SDB_OK || txn->root)
-        return rc;
     pthread_mutex_lock(&db->mutex);
-    txn->root = sdb_root_new(db);
-    if (txn->root) {
-        txn->next = db->prepared;
-        db->prepared = txn;
+    int rc = sdb_pins_reserve(db, &txn->pins);
+    if (rc == SDB_OK && !txn->root) {
+        txn->root = sdb_root_new(db);
+        rc = txn->root ? SDB_OK : SDB_NOMEM;
+        if (txn->root) {
+            txn->next = db->prepared;
+            db->prepared = txn;
+        }
     }
     pthread_mutex_unlock(&db->mutex);
-    return txn->root ? SDB_OK : SDB_NOMEM;
+    return rc;
 }
 
 static void old_add(sdb_db *db, sdb_version *v, uint64_t died)
@@ -799,7 +820,7 @@ static void txn_publish(sdb_txn *txn)
         if (w->base)
             old_add(db, w->base, version);
         if (!w->is_dropped) {
-            w->now->born = version;
+            w->now->born = w->base ? version : w->start; /* its cursors may see a new table before */
             w->table->n_versions += w->base != NULL;
         } else if (!w->base) {
             w->now->born = w->start;
@@ -819,23 +840,12 @@ static void txn_publish(sdb_txn *txn)
 /* The dead of a table to their place, word to its watchers; then others may write it. */
 static void work_finish(sdb_txn *txn, sdb_work *w, uint64_t death, bool is_commit)
 {
-    sdb_table *t = w->table;
     spares_free(w);
-    if (w->is_dropped) { /* its memory goes with its last version, perhaps it has gone already */
-        sdb_links_fini(&w->edit.retired);
-        sdb_dead_free(w->dead);
-        return;
+    if (!w->is_dropped) { /* else its memory goes with its last version, perhaps it has already */
+        sdb_reclaim_run(w->table, &txn->pins, &w->edit.retired, death, &w->dead);
+        sdb_watch_settle(w->table, is_commit);
     }
-    if (w->edit.retired.n > 0) {
-        w->dead->death = death;
-        w->dead->links = w->edit.retired;
-    } else {
-        sdb_links_fini(&w->edit.retired);
-        sdb_dead_free(w->dead);
-        w->dead = NULL;
-    }
-    sdb_reclaim_run(t, &txn->pins, w->dead);
-    sdb_watch_settle(t, is_commit);
+    sdb_work_drop(txn, w);
 }
 
 /* Under the mutex. */
@@ -885,12 +895,19 @@ static void txn_finish(sdb_txn *txn, bool is_commit)
     uint64_t death = sdb_tick(db);
     sdb_pins_collect(db, &txn->pins);
     sdb_old_run(db, &txn->pins);
-    pthread_mutex_unlock(&db->mutex);
-
+    /* Freeing much is not for the mutex; for little it is not worth taking it again. */
+    enum { LITTLE = 64 };
+    size_t n_dead = 0;
+    for (uint32_t i = 0; i < txn->n_work; i++)
+        n_dead += txn->work[i].edit.retired.n +
+                  (!txn->work[i].is_dropped && sdb_reclaim_waits(&txn->work[i].table->reclaim)
+                       ? LITTLE : 0);
+    if (n_dead > LITTLE)
+        pthread_mutex_unlock(&db->mutex);
     for (uint32_t i = 0; i < txn->n_work; i++)
         work_finish(txn, &txn->work[i], death, is_commit);
-
-    pthread_mutex_lock(&db->mutex);
+    if (n_dead > LITTLE)
+        pthread_mutex_lock(&db->mutex);
     for (uint32_t i = 0; i < txn->n_work; i++)
         if (!txn->work[i].is_dropped)
             table_unlock(txn->work[i].table);
@@ -919,7 +936,9 @@ void sdb_txn_abort(sdb_txn *txn)
     while (txn->n_savepoint > 0)
         savepoint_pop(txn);
     /* Without room for the pins everything counts as pinned, until the next commit. */
+    pthread_mutex_lock(&txn->db->mutex);
     int rc = txn->n_work ? sdb_pins_reserve(txn->db, &txn->pins) : SDB_OK;
+    pthread_mutex_unlock(&txn->db->mutex);
     (void)rc;
     for (uint32_t i = txn->n_work; i-- > 0;) {
         sdb_work *w = &txn->work[i];
@@ -937,16 +956,18 @@ void sdb_txn_abort(sdb_txn *txn)
 void sdb_reclaim_all(sdb_db *db)
 {
     sdb_pins pins = {0};
-    if (sdb_pins_reserve(db, &pins) != SDB_OK)
-        return; /* the next commit does it */
     pthread_mutex_lock(&db->mutex);
     const sdb_root *root = atomic_load(&db->root);
+    if (sdb_pins_reserve(db, &pins) != SDB_OK) {
+        pthread_mutex_unlock(&db->mutex);
+        return; /* the next commit does it */
+    }
     sdb_pins_collect(db, &pins);
     sdb_old_run(db, &pins);
     for (uint32_t i = 0; i < root->n; i++) {
         sdb_table *t = root->table[i] ? root->table[i]->table : NULL;
         if (t && t->is_waiting && !atomic_load_explicit(&t->owner, memory_order_relaxed)) {
-            sdb_reclaim_run(t, &pins, NULL);
+            sdb_reclaim_run(t, &pins, NULL, 0, NULL);
             table_unlock(t);
         }
     }

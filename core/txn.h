@@ -76,6 +76,9 @@ struct sdb_txn {
     sdb_txn *next_waiting; /* for the same table, behind this one */
     pthread_cond_t turn;
 
+    sdb_dead *idle_dead;   /* to be used by the next work, like idle_links */
+    sdb_links idle_links;
+
     sdb_root *root; /* made by prepare */
     sdb_txn *next;  /* in the store's list of prepared, or of idle ones */
     sdb_pins pins;
@@ -89,8 +92,10 @@ struct sdb_txn {
     const sdb_table *found_in; /* in this table */
 };
 
-/* Room for one more work, the next one; its list for the dead made. NULL: no memory. */
+/* Room for one more work, the next one; its list for the dead made. NULL: no memory. drop gives that
+** list back. */
 sdb_work *sdb_work_new(sdb_txn *txn, sdb_table *table);
+void sdb_work_drop(sdb_txn *txn, sdb_work *w);
 
 /* Take the base, anew if there is one: the tables that are not locked become the newest there are.
 ** SDB_NOMEM: the transaction sees no table any more. */
