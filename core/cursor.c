@@ -9,7 +9,7 @@
 struct sdb_cursor {
     sdb_db *db;
     sdb_table *table; /* NULL: not open */
-    const sdb_index *index;
+    sdb_index *index; /* counted if on_txn: that may drop it */
     bool on_txn;
     bool reverse;
     bool is_single; /* the range has one row at most, and the cursor is at it */
@@ -49,7 +49,7 @@ void sdb_cursor_free(sdb_cursor *cur)
 static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on_txn)
 {
     cur->table = v->table;
-    cur->index = v->set->at[index];
+    cur->index = on_txn ? sdb_index_ref(v->set->at[index]) : v->set->at[index];
     cur->on_txn = on_txn;
     cur->is_single = false;
     sdb_iter_open(&cur->it, &cur->index->leaves, v->table->arena.base, v->root[index]);
@@ -79,8 +79,10 @@ void sdb_cursor_close(sdb_cursor *cur)
 {
     if (!cur->table)
         return;
-    if (cur->on_txn)
+    if (cur->on_txn) {
         sdb_txn_release_hold(&cur->hold);
+        sdb_index_unref(cur->index);
+    }
     cur->table = NULL;
     cur->it.leaf = 0;
     if (cur->bounds.room > 1 << 16) /* a huge key's buffer need not stay for ever */

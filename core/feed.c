@@ -156,7 +156,7 @@ static void grave_remove(sdb_version *v, sdb_edit *e, sdb_link grave)
     sdb_key_put_rowid(key, row->rowid);
     sdb_radix_take(e, &h->dead_by_rowid, key, sizeof key, grave);
     if (row->stamp > e->floor)
-        sdb_row_free(v->table, grave);
+        sdb_object_free(v->table, grave);
     else
         sdb_links_push(&e->retired, grave);
 }
@@ -193,7 +193,7 @@ static void sweep_grave(void *ctx, sdb_link link)
 {
     const sweep *s = ctx;
     if (sdb_row_at(s->table, link)->stamp > s->floor)
-        sdb_row_free(s->table, link);
+        sdb_object_free(s->table, link);
 }
 
 void sdb_history_free_after(sdb_version *v, uint64_t floor)

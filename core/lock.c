@@ -91,10 +91,12 @@ static bool is_newest(const sdb_txn *txn, const sdb_table *table)
 ** would bring back tables as they were.) */
 static int lock_refresh(sdb_txn *txn, const sdb_table *table)
 {
-    if (txn->has_looked || txn->n_savepoint)
+    pthread_mutex_lock(&txn->db->mutex);
+    bool is_there = sdb_root_version(atomic_load(&txn->db->root), table);
+    pthread_mutex_unlock(&txn->db->mutex);
+    if (!is_there || txn->has_looked || txn->n_savepoint) /* dropped: our base may be all that keeps it */
         return SDB_STALE;
-    int rc = sdb_txn_rebase(txn);
-    return rc == SDB_OK && !sdb_txn_version(txn, table) ? SDB_STALE : rc;
+    return sdb_txn_rebase(txn);
 }
 
 int sdb_txn_lock(sdb_txn *txn, sdb_table *table)

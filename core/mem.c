@@ -58,6 +58,17 @@ int64_t sdb_mem_blocks(void)
 
 /* ---------------------------------------------------------------- buffers */
 
+void *sdb_grow(void *at, uint32_t *room, uint32_t n, size_t size)
+{
+    if (n < *room)
+        return at;
+    uint32_t want = n < 4 ? 8 : n * 2;
+    void *p = sdb_realloc(at, want * size);
+    if (p)
+        *room = want;
+    return p;
+}
+
 int sdb_buf_reserve(sdb_buf *buf, size_t more)
 {
     if (buf->room - buf->n >= more)

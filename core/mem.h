@@ -14,6 +14,10 @@ void *sdb_zalloc(size_t n);
 void *sdb_realloc(void *p, size_t n);
 void sdb_free(void *p);
 
+/* An array with room for one more than its n members of that size: `at`, or another place it has been
+** moved to. NULL: no memory, `at` is as it was. */
+void *sdb_grow(void *at, uint32_t *room, uint32_t n, size_t size);
+
 /* A growable run of bytes. */
 typedef struct sdb_buf {
     uint8_t *at;

@@ -6,17 +6,6 @@
 
 #include <assert.h>
 
-static uint64_t object_stamp(const sdb_table *t, sdb_link link)
-{
-    return link & SDB_LEAF ? sdb_row_at(t, link)->stamp : sdb_node_stamp(sdb_at(t->arena.base, link));
-}
-
-static size_t object_size(const sdb_table *t, sdb_link link)
-{
-    return link & SDB_LEAF ? sdb_row_size(sdb_row_at(t, link), t->n_columns, t->rowid_column)
-                           : sdb_node_size[sdb_node_kind(sdb_at(t->arena.base, link))];
-}
-
 static void bytes_add(sdb_reclaim *r, int64_t n)
 {
     uint64_t old = atomic_load_explicit(&r->bytes, memory_order_relaxed);
@@ -69,8 +58,8 @@ static sdb_waiting *waiting_at(sdb_reclaim *r, uint64_t pin)
 static bool settle(sdb_table *t, const sdb_pins *pins, sdb_link link, uint64_t death, bool is_counted)
 {
     sdb_reclaim *r = &t->reclaim;
-    size_t below = pins_below(pins, death), size = object_size(t, link);
-    if (below == 0 || pins->at[below - 1] < object_stamp(t, link)) {
+    size_t below = pins_below(pins, death), size = sdb_object_size(t, link);
+    if (below == 0 || pins->at[below - 1] < sdb_object_stamp(t, link)) {
         if (is_counted)
             bytes_add(r, -(int64_t)size);
         sdb_arena_free(&t->arena, link, size);
@@ -116,7 +105,7 @@ static void waiting_run(sdb_table *t, const sdb_pins *pins)
             i++;
         if (links.n > 0) { /* no memory: the next time */
             for (size_t k = 0; k < links.n; k++)
-                r->waiting[i].bytes += object_size(t, links.at[k]);
+                r->waiting[i].bytes += sdb_object_size(t, links.at[k]);
             r->waiting[i++].links = links;
             continue;
         }
@@ -137,7 +126,7 @@ static void dead_run(sdb_table *t, const sdb_pins *pins)
             continue;
         }
         for (size_t i = 0; !dead->is_counted && i < dead->links.n; i++)
-            bytes_add(&t->reclaim, (int64_t)object_size(t, dead->links.at[i]));
+            bytes_add(&t->reclaim, (int64_t)sdb_object_size(t, dead->links.at[i]));
         dead->is_counted = true;
         p = &dead->next;
     }

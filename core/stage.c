@@ -35,7 +35,7 @@ int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
 void sdb_stage_drop(sdb_txn *txn)
 {
     if (txn->staged_table)
-        sdb_row_free(txn->staged_table, txn->staged);
+        sdb_object_free(txn->staged_table, txn->staged);
     txn->staged_table = NULL;
 }
 

@@ -280,10 +280,20 @@ int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *ne
     return rc == SDB_OK ? sdb_links_reserve(&edit->retired, links) : rc;
 }
 
-void sdb_row_free(sdb_table *table, sdb_link link)
+uint64_t sdb_object_stamp(const sdb_table *t, sdb_link link)
 {
-    sdb_arena_free(&table->arena, link,
-                   sdb_row_size(sdb_row_at(table, link), table->n_columns, table->rowid_column));
+    return link & SDB_LEAF ? sdb_row_at(t, link)->stamp : sdb_node_stamp(sdb_at(t->arena.base, link));
+}
+
+size_t sdb_object_size(const sdb_table *t, sdb_link link)
+{
+    return link & SDB_LEAF ? sdb_row_size(sdb_row_at(t, link), t->n_columns, t->rowid_column)
+                           : sdb_node_size[sdb_node_kind(sdb_at(t->arena.base, link))];
+}
+
+void sdb_object_free(sdb_table *t, sdb_link link)
+{
+    sdb_arena_free(&t->arena, link, sdb_object_size(t, link));
 }
 
 void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, const sdb_keys *keys,
@@ -311,7 +321,7 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
     if (v->history.feeds)
         sdb_history_change(v, edit, row, old, grave);
     if (old && old->stamp > edit->floor)
-        sdb_row_free(t, old_link);
+        sdb_object_free(t, old_link);
     else if (old)
         sdb_links_push(&edit->retired, old_link);
 }
@@ -353,7 +363,7 @@ static void sweep_row(void *ctx, sdb_link link)
 {
     const sweep *s = ctx;
     if (sdb_row_at(s->table, link)->stamp > s->floor)
-        sdb_row_free(s->table, link);
+        sdb_object_free(s->table, link);
 }
 
 void sdb_version_free_after(sdb_version *v, uint64_t floor)

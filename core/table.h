@@ -129,8 +129,10 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
 SDB_MUST int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *index,
                                sdb_link *root);
 
-/* Free a row that nobody sees. */
-void sdb_row_free(sdb_table *table, sdb_link link);
+/* A node or row in a table's arena: when it was made, its size; free it, for nobody sees it. */
+uint64_t sdb_object_stamp(const sdb_table *table, sdb_link link);
+size_t sdb_object_size(const sdb_table *table, sdb_link link);
+void sdb_object_free(sdb_table *table, sdb_link link);
 
 /* Free the nodes and rows of a version that nobody sees and that were made after `floor`. */
 void sdb_version_free_after(sdb_version *v, uint64_t floor);

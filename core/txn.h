@@ -63,7 +63,8 @@ struct sdb_txn {
     sdb_version **table; /* what the transaction sees, by slot */
     uint32_t n_work, work_room;
     sdb_work *work;
-    int n_savepoint, savepoint_room;
+    int n_savepoint;
+    uint32_t savepoint_room;
     sdb_savepoint **savepoint;
     sdb_version *discarded; /* of tables created and rolled back */
 
@@ -103,6 +104,25 @@ SDB_MUST int sdb_txn_rebase(sdb_txn *txn);
 
 /* The work made last begins now. */
 void sdb_work_begin(sdb_txn *txn, sdb_work *w, sdb_version *now);
+
+/* state.c. Whether a cursor sees something in the working version that was made after `since`. */
+bool sdb_table_is_held(const sdb_txn *txn, const sdb_table *table, uint64_t since);
+
+/* A rollback under an open cursor keeps the state it leaves in a spare version, since it cannot ask
+** for memory then. After it no hold sees more than what that savepoint has saved, so the next such
+** rollback is to an older one, unless there is a new hold: one for each savepoint, and one for the
+** abort, are enough if they are filled up with each new hold. SDB_NOMEM. */
+SDB_MUST int sdb_spares_fill(sdb_txn *txn, sdb_work *w);
+void sdb_spares_free(sdb_work *w);
+
+void sdb_savepoint_pop(sdb_txn *txn);
+
+/* Leave the working version of a table for an older one: free what was made after `floor`, or keep
+** it as long as cursors see it; forget what was retired after `n_retired`. */
+void sdb_work_leave(sdb_txn *txn, sdb_work *w, uint64_t floor, size_t n_retired);
+
+/* A table created by this transaction is no more. Its cursors, if any, keep it until the end. */
+void sdb_work_discard(sdb_txn *txn, uint32_t i);
 
 /* Before every change: find the floor again if somebody has come or gone, and begin a new state if
 ** the present one is seen. */
