@@ -40,7 +40,7 @@ static inline unsigned lowest(uint64_t bits)
     return (unsigned)__builtin_ctzll(bits);
 }
 
-/* The covers of the key that end in this node, behind whose position it goes on. */
+/* The covers of the key that end in this node; it reaches the node's position at least. */
 static inline uint64_t covers_in(const sdb_lpm_node *n, unsigned pos, unsigned slot,
                                  const sdb_lpm_key *k)
 {
@@ -170,8 +170,6 @@ sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
                 break;
             if (sdb_lpm_is_leaf(n->head)) /* a leaf always has a path */
                 return leaf_link(n);
-            if (pos == k.len)
-                break;
             children += sdb_lpm_words(n->head);
         }
         unsigned slot = sdb_lpm_slot(&k, pos);
@@ -534,7 +532,7 @@ void sdb_lpm_covers_open(sdb_lpm_covers *c, const uint8_t *base, sdb_link root, 
     for (sdb_link link = root; link; pos += STRIDE) {
         const sdb_lpm_node *n = sdb_at(base, link);
         bool is_leaf = sdb_lpm_is_leaf(n->head);
-        if (!is_reached(n, &k, &pos) || (pos == k.len && !is_leaf))
+        if (!is_reached(n, &k, &pos))
             return;
         unsigned slot = is_leaf ? 0 : sdb_lpm_slot(&k, pos);
         uint64_t covers = is_leaf ? 1 : covers_in(n, pos, slot, &k);

@@ -55,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool is_address6 = inet_pton(AF_INET6, address, addr) == 1;
     if (is_address6 && is_read && p.family == SDB_IPV4)
         check(memcmp(addr, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12) == 0 &&
-                  memcmp(addr + 12, p.addr, 4) == 0, "a mapped IPv4 address");
+                  memcmp(addr + 12, p.addr, 4) == 0,
+              "a mapped IPv4 address");
     else if (is_address6)
         check(is_read && p.family == SDB_IPV6 && memcmp(addr, p.addr, 16) == 0, "an IPv6 address");
     if (is_read && p.family <= SDB_IPV6)

@@ -49,8 +49,8 @@ static void tree_settle(tree *t)
 {
     for (size_t i = 0; i < t->edit.retired.n; i++) {
         const sdb_node *n = sdb_at(t->arena.base, t->edit.retired.at[i]);
-        size_t size = sdb_node_kind(n) < SDB_NODE_KINDS ? sdb_node_size[sdb_node_kind(n)]
-                                                        : sdb_lpm_size(n);
+        size_t size =
+            sdb_node_kind(n) < SDB_NODE_KINDS ? sdb_node_size[sdb_node_kind(n)] : sdb_lpm_size(n);
         sdb_arena_free(&t->arena, t->edit.retired.at[i], size);
     }
     t->edit.retired.n = 0;
@@ -272,12 +272,14 @@ static sdb_prefix make_prefix(int shape)
     case SIX_BITS:
         return make(SDB_BITS, (unsigned)rnd(7), rnd(64) << 58, 0);
     case DENSE_V4: /* as routes are */
-        return make(SDB_IPV4, 18 + (unsigned)rnd(8), (uint64_t)0x0a000000 << 32 | rnd(1 << 14) << 38, 0);
+        return make(SDB_IPV4, 18 + (unsigned)rnd(8),
+                    (uint64_t)0x0a000000 << 32 | rnd(1 << 14) << 38, 0);
     case HOSTS:
         return make(SDB_IPV4, rnd(8) ? 32 : (unsigned)rnd(33),
                     (uint64_t)0xc0a80000 << 32 | rnd(600) << 32, 0);
     case DEEP_V6: /* every length, one below the other */
-        return make(SDB_IPV6, (unsigned)rnd(129), BASE[rnd(5)], BASE[rnd(5)] ^ (uint64_t)1 << rnd(64));
+        return make(SDB_IPV6, (unsigned)rnd(129), BASE[rnd(5)],
+                    BASE[rnd(5)] ^ (uint64_t)1 << rnd(64));
     case SPARSE:
         return make(SDB_IPV6, 16 + (unsigned)rnd(113), rnd(300) * 0x9e3779b97f4a7c15u, 0);
     default: {
@@ -382,7 +384,8 @@ static void test_all_sets(void **state)
             for (unsigned v = 0; v < 1u << bits; v++)
                 all[i++] = make(SDB_BITS, 20 + stem + bits,
                                 0xabcdefabcdefabcdu >> (44 - stem) << (44 - stem) |
-                                    (uint64_t)v << (44 - stem - bits), 0);
+                                    (uint64_t)v << (44 - stem - bits),
+                                0);
         for (uint32_t set = 1; set < 1u << 15; set++) {
             unsigned i = (unsigned)__builtin_ctz(set);
             if (model_del(&m, &all[i])) {
@@ -409,7 +412,7 @@ static void test_all_sets(void **state)
 static void test_longest_match(void **state)
 {
     (void)state;
-    static const char *const STORED[] = {"10.0.0.0/8", "10.1.2.3", "10.1.0.0/24", "::/0",
+    static const char *const STORED[] = {"10.0.0.0/8",    "10.1.2.3",    "10.1.0.0/24", "::/0",
                                          "2001:db8::/32", "2001:db8::1", "aa:bb:cc/24", "0x0a/8"};
     static const struct {
         const char *query, *match;
@@ -447,8 +450,9 @@ static void test_longest_match(void **state)
             fail_msg("%s gives %s", CASES[i].query, got ? STORED[got - 1] : "nothing");
     }
     sdb_lpm_iter it; /* a disjoint prefix covers nothing, though it ends inside a path */
-    static const char *const DISJOINT[] = {"192.168.0.0/16", "11.0.0.0/8", "2001:db9::/32",
-                                           "2001:db8:1::/48", "aa:bb:cd/24", "0x0b/8", "0x0a00/16"};
+    static const char *const DISJOINT[] = {"192.168.0.0/16",  "11.0.0.0/8",  "2001:db9::/32",
+                                           "2001:db8:1::/48", "aa:bb:cd/24", "0x0b/8",
+                                           "0x0a00/16"};
     for (unsigned i = 0; i < sizeof DISJOINT / sizeof *DISJOINT; i++) {
         sdb_prefix p = parse(DISJOINT[i]);
         sdb_lpm_iter_within(&it, t.arena.base, t.root, &p);
@@ -477,7 +481,11 @@ static void test_empty(void **state)
     assert_seeks(&t, t.root, &m, &p);
     assert_seeks(&t, t.root, &m, &all);
     assert_int_equal(t.arena.live, 16); /* one leaf, and nothing above it */
-    assert_int_equal(tree_del(&t, &all), 7);
+    t.edit.stamp++;
+    assert_int_equal(tree_put(&t, &all, 8), 7);
+    assert_int_equal(t.edit.retired.n, 0); /* own, and changed by the present state */
+    assert_int_equal(sdb_node_stamp(sdb_at(t.arena.base, t.root)), t.edit.stamp);
+    assert_int_equal(tree_del(&t, &all), 8);
     assert_int_equal(t.root, 0);
     tree_close(&t);
 }
@@ -673,18 +681,21 @@ static int entry_compare(const void *a, const void *b)
     return sdb_prefix_compare(&((const entry *)a)->prefix, &((const entry *)b)->prefix);
 }
 
-/* Prefixes of the length and density of a routing table's. */
+/* Prefixes of the lengths and density of a routing table's: mostly /24 and /48, many in each of a
+** few thousand blocks. */
 static model table_made(size_t n)
 {
     model m = {malloc(n * sizeof *m.at), n};
     for (size_t i = 0; i < n; i++) {
-        uint64_t r = rnd(100), block = rnd(3000) * 0x9e3779b97f4a7c15u;
-        unsigned len = r < 58 ? 24 : r < 80 ? 22 + (unsigned)rnd(2) : 8 + (unsigned)rnd(25);
-        if (rnd(100) < 85)
-            m.at[i].prefix = make(SDB_IPV4, len, block >> 52 << 52 | rnd(1 << 20) << 32, 0);
-        else
-            m.at[i].prefix = make(SDB_IPV6, r < 50 ? 48 : 20 + (unsigned)rnd(109),
-                                  0x2000000000000000u | block >> 3 | rnd(1 << 16), rnd(UINT64_MAX));
+        uint64_t r = rnd(100), block = rnd(1000) * 0x9e3779b97f4a7c15u;
+        unsigned len = r < 60 ? 24 : r < 98 ? 16 + (unsigned)rnd(8) : 8 + (unsigned)rnd(25);
+        if (rnd(100) < 85) {
+            m.at[i].prefix = make(SDB_IPV4, len, block >> 48 << 48 | rnd(1 << 16) << 32, 0);
+        } else {
+            uint64_t net = (block >> 35 << 32 | rnd(256) << 16 | rnd(1 << 16)) & (UINT64_MAX >> 3);
+            len = r < 50 ? 48 : r < 98 ? 32 + (unsigned)rnd(17) : 20 + (unsigned)rnd(109);
+            m.at[i].prefix = make(SDB_IPV6, len, (uint64_t)1 << 61 | net, rnd(UINT64_MAX));
+        }
     }
     return m;
 }
@@ -770,7 +781,8 @@ static void test_table(void **state)
     assert_true(t.arena.live < m.n * 16);
     for (int i = 0; i < 300000; i++) { /* addresses and networks near those of the table, and any */
         sdb_prefix p = m.at[rnd(m.n)].prefix;
-        unsigned full = sdb_family_bits(p.family), fixed = rnd(4) ? p.bits : (unsigned)rnd(full + 1);
+        unsigned full = sdb_family_bits(p.family),
+                 fixed = rnd(4) ? p.bits : (unsigned)rnd(full + 1);
         p.bits = (uint8_t)full;
         for (unsigned bit = fixed; bit < full; bit++)
             p.addr[bit / 8] ^= (uint8_t)(rnd(2) << (7 - bit % 8));

@@ -46,7 +46,8 @@ static const struct {
     {"10.255.255.255/9", SDB_IPV4, "10.128.0.0/9"},
     {"192.168.77.129/25", SDB_IPV4, "192.168.77.128/25"},
     /* RFC 4291 2.2 and 2.3 */
-    {"ABCD:EF01:2345:6789:ABCD:EF01:2345:6789", SDB_IPV6, "abcd:ef01:2345:6789:abcd:ef01:2345:6789"},
+    {"ABCD:EF01:2345:6789:ABCD:EF01:2345:6789", SDB_IPV6,
+     "abcd:ef01:2345:6789:abcd:ef01:2345:6789"},
     {"2001:DB8:0:0:8:800:200C:417A", SDB_IPV6, "2001:db8::8:800:200c:417a"},
     {"FF01:0:0:0:0:0:0:101", SDB_IPV6, "ff01::101"},
     {"0:0:0:0:0:0:0:1", SDB_IPV6, "::1"},
@@ -77,7 +78,8 @@ static const struct {
     {"::2:3:4:5:6:7:8", SDB_IPV6, "0:2:3:4:5:6:7:8"},
     {"1:2:3:4:5:6:0:0", SDB_IPV6, "1:2:3:4:5:6::"},
     {"0:0:3:4:5:6:7:8", SDB_IPV6, "::3:4:5:6:7:8"},
-    {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/127", SDB_IPV6, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127"},
+    {"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/127", SDB_IPV6,
+     "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127"},
     {"11:22:33:44:55:66:77:88", SDB_IPV6, NULL},
     {"aa:bb:cc::", SDB_IPV6, NULL},
     {"::/0", SDB_IPV6, NULL},
@@ -324,7 +326,8 @@ static void test_round_trip(void **state)
 static void test_against_libc(void **state)
 {
     (void)state;
-    static const char *const GROUPS[] = {"0", "1", "12", "255", "256", "99", "ab", "ffff", "01", ""};
+    static const char *const GROUPS[] = {"0",  "1",  "12",   "255", "256",
+                                         "99", "ab", "ffff", "01",  ""};
     static const char *const MARKS[] = {".", ":", "::", "%", " "};
     int good[3] = {0};
     for (int i = 0; i < 1000000; i++) {
@@ -426,9 +429,9 @@ static void test_families_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),          cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_values),        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_against_libc),  cmocka_unit_test(test_order),
+        cmocka_unit_test(test_good),           cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_values),         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_against_libc),   cmocka_unit_test(test_order),
         cmocka_unit_test(test_families_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
