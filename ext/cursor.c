@@ -47,7 +47,7 @@ struct cursor {
     sdb_cursor *core;
     const sdb_row *row; /* the one it is at, or NULL at the end */
     sdb_table *table;   /* whose rows they are */
-    int index;          /* that core is open on, or -1: core is closed */
+    bool is_open;       /* core is, by the plan */
     bool on_snapshot;
     int64_t n_writes; /* the connection's, when core was opened */
 
@@ -92,7 +92,6 @@ static int cursor_new(conn *c, cursor **out)
     if (!cur)
         return SQLITE_NOMEM;
     memset(cur, 0, sizeof *cur);
-    cur->index = -1;
     int rc = sdb_cursor_new(c->store, &cur->core);
     if (rc != SDB_OK) {
         sqlite3_free(cur);
@@ -128,11 +127,11 @@ int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 
 static void core_close(conn *c, cursor *cur)
 {
-    if (cur->index < 0)
+    if (!cur->is_open)
         return;
     sdb_cursor_close(cur->core);
     c->n_standing -= cur->on_snapshot;
-    cur->index = -1;
+    cur->is_open = false;
 }
 
 /* Forget what the last xFilter has left behind, but for core. */
@@ -185,7 +184,7 @@ int cursor_close(sqlite3_vtab_cursor *base)
 
     cursor_clear(cur);
     c->n_open--;
-    if (c->n_open > 0 && cur->index >= 0 && !cur->on_snapshot) {
+    if (c->n_open > 0 && cur->is_open && !cur->on_snapshot) {
         cursor_park(c, cur);
         return SQLITE_OK;
     }
@@ -211,49 +210,103 @@ void cursor_pool_free(conn *c)
 
 /* ---------------------------------------------------------------- the version to read */
 
-/* Without a txn. A snapshot older than this connection's last commit would hide its own writes: it
+/* Without a txn: a snapshot older than this connection's last commit would hide its own writes. It
 ** is taken anew, or, while other cursors stand on it, a txn is begun to read the present state. */
-static int core_open_committed(conn *c, cursor *cur, sdb_table *table, int index)
+int view_begin(conn *c, view *out)
 {
-    sdb_txn *txn;
-    int rc = SDB_MISUSE;
-
+    *out = (view){.txn = c->txn};
+    if (c->txn)
+        return SDB_OK;
     if (!sdb_snapshot_held(c->snapshot) ||
         (c->snapshot_writes != c->n_writes && c->n_standing == 0)) {
         sdb_snapshot_drop(c->snapshot);
         sdb_snapshot_take(c->snapshot);
         c->snapshot_writes = c->n_writes;
     }
-    if (c->snapshot_writes == c->n_writes)
-        rc = sdb_cursor_open(cur->core, c->snapshot, table, index);
-    cur->on_snapshot = rc == SDB_OK;
-    if (rc != SDB_MISUSE)
-        return rc;
-    rc = sdb_txn_begin(c->store, &txn); /* as for a table that is younger than the snapshot */
+    if (c->snapshot_writes != c->n_writes)
+        return sdb_txn_begin(c->store, &out->txn);
+    out->snapshot = c->snapshot;
+    return SDB_OK;
+}
+
+void view_end(conn *c, view v)
+{
+    if (v.txn != c->txn)
+        sdb_txn_abort(v.txn);
+    if (c->n_open == 0)
+        sdb_snapshot_drop(c->snapshot);
+}
+
+static bool index_is_same(const sdb_index_def *a, const sdb_index_def *b)
+{
+    if (a->unique != b->unique || a->n_parts != b->n_parts || strcmp(a->name, b->name) != 0)
+        return false;
+    for (int i = 0; i < a->n_parts; i++)
+        if (a->parts[i].column != b->parts[i].column ||
+            a->parts[i].collation != b->parts[i].collation || a->parts[i].desc != b->parts[i].desc)
+            return false;
+    return true;
+}
+
+/* The number of the plan's index in a version that the plan was not made for, or -1. */
+static int index_find(const plan *p, view v, const sdb_table *table)
+{
+    int i = view_indexes(v, table);
+
+    while (i > 0 && !index_is_same(view_index(v, table, i), &p->def))
+        i--;
+    return i ? i : -1;
+}
+
+/* SDB_MISUSE: the table may not be there. SDB_DONE: its index is not. */
+static int core_open_now(cursor *cur, const plan *p)
+{
+    vtable *t = cursor_vtable(cur);
+    conn *c = t->conn;
+    view v;
+    int rc = view_begin(c, &v);
+
     if (rc != SDB_OK)
         return rc;
-    rc = sdb_cursor_open_txn(cur->core, txn, table, index);
-    sdb_txn_abort(txn);
+    int index = p->index;
+    if (index != SDB_BY_ROWID && view_indexes_id(v, t->table) != p->indexes_id)
+        index = index_find(p, v, t->table);
+    if (index < 0)
+        rc = view_indexes_id(v, t->table) ? SDB_DONE : SDB_MISUSE;
+    else if (v.txn)
+        rc = sdb_cursor_open_txn(cur->core, v.txn, t->table, index);
+    else
+        rc = sdb_cursor_open(cur->core, v.snapshot, t->table, index);
+    cur->on_snapshot = rc == SDB_OK && !v.txn;
+    view_end(c, v);
     return rc;
 }
 
-static int core_open(cursor *cur, int index)
+/* Statements prepared before an index was dropped are prepared again (transaction.c), but not one
+** that is running. To ask for that here, by SQLITE_SCHEMA, would give it from its beginning, with
+** the rows once more that it has returned already. */
+static int core_open(cursor *cur, const plan *p)
 {
     vtable *t = cursor_vtable(cur);
     conn *c = t->conn;
     int rc;
 
-    if (cur->index == index && cur->n_writes == c->n_writes)
+    if (cur->plan == p && cur->is_open && cur->n_writes == c->n_writes)
         return SQLITE_OK; /* the inner side of a join, again */
     core_close(c, cur);
-    cur->on_snapshot = false;
-    rc = c->txn ? sdb_cursor_open_txn(cur->core, c->txn, t->table, index)
-                : core_open_committed(c, cur, t->table, index);
-    if (rc == SDB_MISUSE)
-        return error_set(t, SQLITE_ERROR, "the table is no longer there");
+    rc = core_open_now(cur, p);
+    if (rc == SDB_MISUSE) { /* made in what has been undone since */
+        rc = vtable_find(t);
+        if (rc != SQLITE_OK)
+            return rc;
+        rc = core_open_now(cur, p);
+    }
+    if (rc == SDB_DONE || rc == SDB_MISUSE)
+        return error_set(t, SQLITE_ABORT,
+                         "index %s has been dropped while the statement was running", p->def.name);
     if (rc != SDB_OK)
         return error_core(t, rc);
-    cur->index = index;
+    cur->is_open = true;
     cur->table = t->table;
     cur->n_writes = c->n_writes;
     c->n_standing += cur->on_snapshot;
@@ -635,25 +688,26 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
 {
     cursor *cur = (cursor *)base;
     conn *c = cursor_vtable(cur)->conn;
+    const plan *p = (const plan *)(const void *)idx_str;
     bool is_empty;
     int rc;
 
+    (void)idx_num;
     (void)argc;
     cursor_clear(cur);
-    cur->plan = (const plan *)(const void *)idx_str;
-    assert(cur->plan->text[0]);
     c->has_doubt = false;
-    rc = core_open(cur, idx_num);
+    rc = core_open(cur, p);
+    cur->plan = p;
     if (rc == SQLITE_OK)
         rc = range_set(cur, argv, &is_empty);
     if (rc != SQLITE_OK || is_empty)
         return rc;
-    if (cur->is_wide && cur->plan->is_single) {
+    if (cur->is_wide && p->is_single) {
         c->has_doubt = true; /* plan.c: path_is_single */
         return SQLITE_SCHEMA;
     }
     rc = cursor_advance(cur, cur->n_list ? SDB_DONE : sdb_cursor_seek(cur->core, &cur->range));
-    if (rc == SQLITE_OK && cur->is_wide && cur->plan->n_order)
+    if (rc == SQLITE_OK && cur->is_wide && p->n_order)
         rc = cursor_sort(cur);
     return rc;
 }

@@ -56,24 +56,36 @@ int error_core(vtable *t, int core_rc)
     return rc == SQLITE_OK || rc == SQLITE_NOMEM ? rc : error_set(t, rc, "%s", sdb_errmsg(core_rc));
 }
 
-int error_unique(vtable *t, int index)
+int error_unique_parts(vtable *t, int code, const sdb_part *parts, int n)
 {
-    const table_sql *def = t->def;
-    const index_sql *idx = index ? &def->indexes[index - 1] : NULL;
-    bool is_primary = idx ? idx->is_primary : def->rowid_column >= 0;
-    int code = is_primary ? SQLITE_CONSTRAINT_PRIMARYKEY
-               : idx      ? SQLITE_CONSTRAINT_UNIQUE
-                          : SQLITE_CONSTRAINT_ROWID;
     sqlite3_str *text = sqlite3_str_new(NULL);
 
     sqlite3_str_appendall(text, "UNIQUE constraint failed: ");
-    if (!idx)
-        sqlite3_str_appendf(text, "%s.%s", t->name,
-                            is_primary ? def->columns[def->rowid_column].name : "rowid");
-    for (int i = 0; idx && i < idx->n_parts; i++)
+    for (int i = 0; i < n; i++)
         sqlite3_str_appendf(text, "%s%s.%s", i ? ", " : "", t->name,
-                            def->columns[idx->parts[i].column].name);
+                            t->def->columns[parts[i].column].name);
     return message_take(t, code, sqlite3_str_finish(text));
+}
+
+/* Those of constraints are the first indexes, and stay that. */
+int error_unique(vtable *t, int index)
+{
+    const table_sql *def = t->def;
+    const sdb_index_def *idx;
+    bool is_primary;
+
+    if (!index) {
+        is_primary = def->rowid_column >= 0;
+        return message_take(
+            t, is_primary ? SQLITE_CONSTRAINT_PRIMARYKEY : SQLITE_CONSTRAINT_ROWID,
+            sqlite3_mprintf("UNIQUE constraint failed: %s.%s", t->name,
+                            is_primary ? def->columns[def->rowid_column].name : "rowid"));
+    }
+    idx = sdb_txn_index(t->conn->txn, t->table, index);
+    is_primary = index <= def->n_indexes && def->indexes[index - 1].is_primary;
+    return error_unique_parts(t,
+                              is_primary ? SQLITE_CONSTRAINT_PRIMARYKEY : SQLITE_CONSTRAINT_UNIQUE,
+                              idx->parts, idx->n_parts);
 }
 
 int error_not_null(vtable *t, int column)

@@ -2,10 +2,13 @@
 **
 **     statedb.c      entry points, registration
 **     schema_sql.c   the arguments of CREATE VIRTUAL TABLE          (schema_sql.h)
+**     index_sql.c    CREATE INDEX and DROP INDEX                    (index_sql.h)
+**     sql_parser.c   what these two have in common                  (sql_parser.h)
 **     module.c       create, connect, disconnect, destroy, rename; the sqlite3_module table
 **     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
 **     cursor.c       xOpen .. xColumn
-**     write.c        xUpdate: rows, conflicts, commands
+**     write.c        xUpdate: rows and conflicts
+**     command.c      what is written to a table's command column
 **     transaction.c  the transaction manager: SQLite's callbacks -> one sdb_txn
 **     value.c        sqlite3_value <-> sdb_value, affinity
 **     error.c        result codes and messages
@@ -54,6 +57,8 @@ struct conn {
     int level_base;        /* SQLite's savepoint levels below this one: the txn's beginning */
     int n_levels;          /* those from there on: level_base + i is savepoint i of the txn */
     sqlite3_stmt *enroll;  /* DELETE FROM temp.statedb_txn */
+    int index_level;       /* n_levels when the txn last changed a set of indexes, or -1 */
+    bool has_old_plans;    /* some statements are to be prepared again: indexes have changed */
 };
 
 /* One virtual table object: an incarnation of a table, as one connection's schema knows it. */
@@ -85,6 +90,13 @@ int txn_enroll(conn *c, char **err);
 ** transaction with it. Cheap otherwise. */
 int txn_verify(conn *c);
 
+/* After an index was created or dropped in c->txn: statements are to be prepared again, at once when
+** one may use an index that is no more. */
+void txn_indexes_changed(conn *c, bool at_once);
+
+/* Whether no other statement of the connection runs than the one that called us. */
+bool txn_is_alone(conn *c);
+
 /* Finalize the cached statement; called when the last statedb vtab object goes. */
 void txn_forget_statement(conn *c);
 
@@ -104,7 +116,7 @@ void conn_unref(void *c); /* sqlite3_create_module_v2's destructor */
 ** object, in a transaction that has been undone since. */
 int vtable_find(vtable *t);
 
-/* ---------------------------------------------------------------- plan.c, cursor.c, write.c */
+/* ---------------------------------------------------------------- plan.c, cursor.c, write.c, command.c */
 
 int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 
@@ -119,7 +131,13 @@ int cursor_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid);
 void cursor_pool_free(conn *c); /* frees idle and parked ones; none is open */
 
 int write_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid);
+int write_begin(vtable *t); /* take part in the transaction and lock the table */
 void write_defaults_free(vtable *t);
+
+int command_run(vtable *t, sqlite3_value *command);
+
+/* That no table and no index of the table's schema has this name, else SQLite's error. */
+int command_check_name(vtable *t, const char *name);
 
 /* The columns behind the real ones (schema_sql.h): command, revision. */
 static inline int column_command(const table_sql *def)
@@ -158,8 +176,9 @@ int error_core(vtable *t, int core_rc);
 int error_code(int core_rc); /* the code alone */
 
 /* `UNIQUE constraint failed: host.name` and friends, word for word as SQLite, with its extended
-** code. index: 0 is the rowid. */
+** code. index: of those the txn has now; 0 is the rowid. */
 int error_unique(vtable *t, int index);
+int error_unique_parts(vtable *t, int code, const sdb_part *parts, int n);
 int error_not_null(vtable *t, int column);
 
 /* ---------------------------------------------------------------- functions.c */

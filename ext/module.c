@@ -154,6 +154,7 @@ int vtable_find(vtable *t)
             rc = sdb_txn_commit(txn);
         if (rc)
             sdb_txn_abort(txn);
+        t->conn->n_writes++; /* a snapshot held does not have it */
     }
     return error_core(t, rc);
 }
@@ -233,6 +234,9 @@ static int vtable_create(vtable *t)
     if (is_in_file(t) && !t->def->storage_memory)
         return error_set(t, SQLITE_ERROR, in_file, t->schema);
     rc = txn_enroll(t->conn, &t->base.zErrMsg);
+    for (int i = 0; !rc && i < t->def->n_indexes; i++)
+        if (sqlite3_strnicmp(t->def->indexes[i].name, "sqlite_", 7) != 0)
+            rc = command_check_name(t, t->def->indexes[i].name);
     if (rc)
         return rc;
     table_lookup(t, t->conn->txn, &old);

@@ -14,6 +14,7 @@
 ** - An IN list one value at a time is compared by SQLite again, but without the affinity of the list:
 **   `text IN (SELECT integer_column)` would lose rows. Such a list has to come whole. */
 #include "plan.h"
+#include "sql_parser.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -35,6 +36,7 @@ enum {
 typedef struct query {
     vtable *table;
     sqlite3_index_info *info;
+    view view;
     double n_rows;
 } query;
 
@@ -85,22 +87,27 @@ static sdb_collation column_collation(const query *q, int column)
     return column == def->rowid_column ? SDB_BINARY : def->columns[column].collation;
 }
 
+static const sdb_index_def *index_def(const query *q, int index)
+{
+    return view_index(q->view, q->table->table, index);
+}
+
 static int index_parts(const query *q, int index)
 {
-    return index ? sdb_table_index(q->table->table, index)->n_parts : 1;
+    return index ? index_def(q, index)->n_parts : 1;
 }
 
 static index_part index_part_at(const query *q, int index, int i)
 {
     if (!index)
         return (index_part){.column = q->table->def->rowid_column};
-    const sdb_part *part = &sdb_table_index(q->table->table, index)->parts[i];
+    const sdb_part *part = &index_def(q, index)->parts[i];
     return (index_part){part->column, (sdb_collation)part->collation, part->desc};
 }
 
 static bool index_is_unique(const query *q, int index)
 {
-    return !index || sdb_table_index(q->table->table, index)->unique;
+    return !index || index_def(q, index)->unique;
 }
 
 /* ---------------------------------------------------------------- constraints */
@@ -119,7 +126,6 @@ static bool op_is_null_test(int op)
 /* Whether constraint i may be looked up in a part of an index. */
 static bool constraint_fits(const query *q, int i, int index, index_part part)
 {
-    static const char *const names[] = {"BINARY", "NOCASE", "RTRIM"};
     const struct sqlite3_index_constraint *c = &q->info->aConstraint[i];
 
     if (!c->usable || column_of(q, c->iColumn) != part.column)
@@ -128,7 +134,7 @@ static bool constraint_fits(const query *q, int i, int index, index_part part)
         return true;
     if (op_is_eq(c->op) && part.collation != column_collation(q, part.column))
         return false;
-    return sqlite3_stricmp(sqlite3_vtab_collation(q->info, i), names[part.collation]) == 0;
+    return sqlite3_stricmp(sqlite3_vtab_collation(q->info, i), sql_collations[part.collation]) == 0;
 }
 
 static bool constraint_is_list(const query *q, int i)
@@ -148,13 +154,17 @@ static bool constraint_is_text(const query *q, int i)
     return type == SQLITE_TEXT || type == SQLITE_BLOB;
 }
 
-/* The best constraint that gives part i of an index one value, or a list of values; -1: none. */
+/* The best constraint that gives part i of an index one value, or a list of values; -1: none. A
+** column that is there a second time has its value already, and a constraint is one argument. */
 static int path_find_eq(const query *q, const path *p, int i)
 {
     index_part part = index_part_at(q, p->index, i);
     bool is_numeric = column_is_numeric(q, part.column);
     int best = -1, best_rank = 0;
 
+    for (int j = 0; j < i; j++)
+        if (index_part_at(q, p->index, j).column == part.column)
+            return -1;
     for (int k = 0; k < q->info->nConstraint; k++) {
         int op = q->info->aConstraint[k].op;
         if (!op_is_eq(op) || !constraint_fits(q, k, p->index, part))
@@ -312,7 +322,7 @@ static path path_best(const query *q)
 {
     path best = path_try(q, SDB_BY_ROWID);
 
-    for (int i = 1; i <= sdb_table_indexes(q->table->table); i++) {
+    for (int i = 1; i <= view_indexes(q->view, q->table->table); i++) {
         path p = path_try(q, i);
         if (path_total(q, &p) < path_total(q, &best))
             best = p;
@@ -453,17 +463,35 @@ static bool path_is_single(const query *q, const path *p)
     return true;
 }
 
+static plan *plan_new(const query *q, int index, int n_terms)
+{
+    const sdb_index_def *def = index ? index_def(q, index) : &(sdb_index_def){.name = "rowid"};
+    size_t n_name = strlen(def->name) + 1, parts_size = def->n_parts * sizeof *def->parts;
+    plan *p = sqlite3_malloc64(sizeof *p + (size_t)n_terms * sizeof *p->term + parts_size + n_name);
+    sdb_part *parts;
+
+    if (!p)
+        return NULL;
+    memset(p, 0, sizeof *p);
+    p->indexes_id = view_indexes_id(q->view, q->table->table);
+    p->index = index;
+    p->def = *def;
+    parts = (sdb_part *)(p->term + n_terms);
+    if (def->n_parts)
+        p->def.parts = memcpy(parts, def->parts, parts_size);
+    p->def.name = memcpy(parts + def->n_parts, def->name, n_name);
+    return p;
+}
+
 static plan *plan_write(const query *q, const path *p)
 {
     int n_order = p->is_ordered ? q->info->nOrderBy : 0;
-    plan *out = sqlite3_malloc64(sizeof *out + (size_t)(p->n_eq + n_order) * sizeof *out->term);
+    plan *out = plan_new(q, p->index, p->n_eq + n_order);
     writer w = {.q = q, .path = p, .plan = out};
 
     if (!out)
         return NULL;
-    memset(out, 0, sizeof *out);
-    text_add(out, &w.n_text, "%!.40s",
-             p->index ? sdb_table_index(q->table->table, p->index)->name : "rowid");
+    text_add(out, &w.n_text, "%!.40s", out->def.name);
     for (char *paren = out->text; (paren = strchr(paren, '(')) != NULL;)
         *paren = '_'; /* the first one is to open the list of terms */
     writer_add_equals(&w);
@@ -483,30 +511,23 @@ static plan *plan_write(const query *q, const path *p)
 
 /* ---------------------------------------------------------------- xBestIndex */
 
-static double table_rows(const vtable *t)
-{
-    const conn *c = t->conn;
-    uint64_t n;
-
-    if (c->txn) {
-        n = sdb_txn_count(c->txn, t->table);
-    } else if (sdb_snapshot_held(c->snapshot)) {
-        n = sdb_snapshot_count(c->snapshot, t->table);
-    } else {
-        sdb_snapshot_take(c->snapshot);
-        n = sdb_snapshot_count(c->snapshot, t->table);
-        sdb_snapshot_drop(c->snapshot);
-    }
-    return n < ROWS_MIN ? ROWS_MIN : (double)n;
-}
-
 int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     vtable *t = (vtable *)vtab;
-    query q = {.table = t, .info = info, .n_rows = table_rows(t)};
-    path best = path_best(&q);
-    plan *p = plan_write(&q, &best);
+    query q = {.table = t, .info = info, .n_rows = ROWS_MIN};
+    view now;
+    plan *p;
+    int rc = view_begin(t->conn, &now);
 
+    if (rc)
+        return error_core(t, rc);
+    if (view_indexes_id(now, t->table)) /* else the table may have to be made first */
+        q.view = now;
+    if (view_count(now, t->table) > ROWS_MIN)
+        q.n_rows = (double)view_count(now, t->table);
+    path best = path_best(&q);
+    p = plan_write(&q, &best);
+    view_end(t->conn, now);
     if (!p)
         return SQLITE_NOMEM;
     info->idxNum = best.index;

@@ -1,9 +1,11 @@
 /* plan.h - what xBestIndex (plan.c) tells xFilter (cursor.c) of the way it has chosen.
 **
-** idxNum is the index: 0 rowid, i >= 1 the table's i-th. idxStr points to a plan: as a string it is
-** the text that EXPLAIN QUERY PLAN shows, and SQLite never looks behind that text's NUL. It keeps
-** the pointer as it is and frees it with the statement.
+** idxNum, the number of the index, is for people. idxStr points to a plan: as a string it is the text
+** that EXPLAIN QUERY PLAN shows, and SQLite never looks behind that text's NUL. It keeps the pointer
+** as it is and frees it with the statement.
 **
+**     index, def    the index: its number in the set of indexes that indexes_id stands for, and what
+**                   it is, by which it is found in another set; def of the rowid has no parts
 **     n_eq          this many columns of the index, from its first, have one value (or, once, a
 **                   list of values): term[0 .. n_eq)
 **     lower, upper  comparisons with the next column: SQLITE_INDEX_CONSTRAINT_GT, _GE or _ISNOTNULL;
@@ -34,6 +36,9 @@ typedef struct plan_term {
 
 typedef struct plan {
     char text[PLAN_TEXT]; /* must be first */
+    uint64_t indexes_id;
+    int index;
+    sdb_index_def def; /* name and parts lie behind term */
     uint16_t n_eq;
     uint16_t n_order;
     uint8_t lower;
@@ -44,5 +49,45 @@ typedef struct plan {
     bool is_single; /* SQLite was told SQLITE_INDEX_SCAN_UNIQUE and may look at one row only */
     plan_term term[];
 } plan;
+
+/* A version of the store to be read: a txn's, or where that is NULL a snapshot's, or with neither
+** the tables as they were created. */
+typedef struct view {
+    sdb_txn *txn;
+    sdb_snapshot *snapshot;
+} view;
+
+/* What a cursor would read that starts now (cursor.c). */
+int view_begin(conn *c, view *out);
+void view_end(conn *c, view v);
+
+/* A number for the table's set of indexes; 0: as it was created, or the table is not there. */
+static inline uint64_t view_indexes_id(view v, const sdb_table *table)
+{
+    return v.txn        ? sdb_txn_indexes_id(v.txn, table)
+           : v.snapshot ? sdb_snapshot_indexes_id(v.snapshot, table)
+                        : 0;
+}
+
+static inline int view_indexes(view v, const sdb_table *table)
+{
+    return v.txn        ? sdb_txn_indexes(v.txn, table)
+           : v.snapshot ? sdb_snapshot_indexes(v.snapshot, table)
+                        : sdb_table_indexes(table);
+}
+
+static inline const sdb_index_def *view_index(view v, const sdb_table *table, int index)
+{
+    return v.txn        ? sdb_txn_index(v.txn, table, index)
+           : v.snapshot ? sdb_snapshot_index(v.snapshot, table, index)
+                        : sdb_table_index(table, index);
+}
+
+static inline uint64_t view_count(view v, const sdb_table *table)
+{
+    return v.txn        ? sdb_txn_count(v.txn, table)
+           : v.snapshot ? sdb_snapshot_count(v.snapshot, table)
+                        : 0;
+}
 
 #endif

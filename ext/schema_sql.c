@@ -8,34 +8,17 @@
 **     column     = name type { CONSTRAINT name | NOT NULL | UNIQUE | DEFAULT ... }
 **     constraint = CONSTRAINT name | PRIMARY KEY parts | UNIQUE parts
 **                | [UNIQUE] INDEX name parts [USING radix]
-**     parts      = "(" name [COLLATE name] [ASC | DESC] { "," ... } ")"
 **     option     = name "=" value
 **
-** An error ends the text: from then on the token is TOKEN_END, so that every loop ends by itself
-** and the first error is the one reported. */
-#include "schema_sql.h"
-#include "sql_token.h"
+** parts: index_sql.h. */
+#include "index_sql.h"
 
 #include <sqlite3ext.h>
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
 
-enum { COLUMN_LIMIT = 2000, HIDDEN_COLUMNS = 2 }; /* SQLite's default limit, and our part in it */
-
-typedef struct parser {
-    int rc;
-    char *error;     /* the sentence when rc is SQLITE_ERROR */
-    sql_token token; /* the one to be parsed next */
-    const char *end; /* of the one before it */
-    table_sql *table;
-    const char *index; /* name of the index that errors are about, or NULL */
-    int n_constraints; /* of table->indexes, those made by constraints: the first ones */
-    bool has_primary;
-    bool has_constraints; /* so no further column may follow */
-} parser;
-
-static const char *const collations[] = {"BINARY", "NOCASE", "RTRIM", NULL}; /* sdb_collation */
+enum { HIDDEN_COLUMNS = 2 };
 
 static const char *const constraint_words[] = {"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK",
                                                "FOREIGN",    "INDEX",   NULL};
@@ -44,149 +27,6 @@ static const char *const literal_words[] = {"NULL", "CURRENT_DATE", "CURRENT_TIM
                                             "CURRENT_TIMESTAMP", NULL};
 
 static const char *const conflict_words[] = {"ROLLBACK", "FAIL", "IGNORE", "REPLACE", NULL};
-
-/* ---------------------------------------------------------------- parser */
-
-static void parser_nomem(parser *p)
-{
-    if (!p->rc)
-        p->rc = SQLITE_NOMEM;
-    p->token.kind = TOKEN_END;
-}
-
-static void parser_error(parser *p, const char *format, ...)
-{
-    va_list ap;
-    char *text;
-
-    if (p->rc)
-        return;
-    va_start(ap, format);
-    text = sqlite3_vmprintf(format, ap);
-    va_end(ap);
-    if (text && p->index)
-        text = sqlite3_mprintf("index %s: %z", p->index, text);
-    if (text)
-        p->error = sqlite3_mprintf("statedb: %s: %z", p->table->name, text);
-    if (!p->error) {
-        parser_nomem(p);
-        return;
-    }
-    p->rc = SQLITE_ERROR;
-    p->token.kind = TOKEN_END;
-}
-
-/* The token is not one that may stand here. Behind the end SQLite would see the parenthesis that
-** closes the arguments. */
-static void parser_unexpected(parser *p)
-{
-    sql_token t = p->token;
-
-    if (t.kind == TOKEN_END) {
-        t.text = ")";
-        t.length = 1;
-    }
-    if (t.kind == TOKEN_ILLEGAL)
-        parser_error(p, "unrecognized token: \"%.*s\"", t.length, t.text);
-    else
-        parser_error(p, "near \"%.*s\": syntax error", t.length, t.text);
-}
-
-static void parser_next(parser *p)
-{
-    if (p->rc)
-        return;
-    p->end = p->token.text + p->token.length;
-    sql_token_next(&p->token);
-}
-
-static bool parser_accept(parser *p, int kind)
-{
-    if (p->token.kind != kind || kind == TOKEN_END)
-        return false;
-    parser_next(p);
-    return true;
-}
-
-static bool parser_accept_word(parser *p, const char *word)
-{
-    if (!sql_token_is(&p->token, word))
-        return false;
-    parser_next(p);
-    return true;
-}
-
-static void parser_expect(parser *p, int kind)
-{
-    if (!parser_accept(p, kind))
-        parser_unexpected(p);
-}
-
-static void parser_expect_word(parser *p, const char *word)
-{
-    if (!parser_accept_word(p, word))
-        parser_unexpected(p);
-}
-
-/* A string that was just made, or NULL for want of memory. */
-static char *parser_own(parser *p, char *text)
-{
-    if (!text)
-        parser_nomem(p);
-    return text;
-}
-
-/* Room for one element behind the n there are. The array stays as it is when there is none. */
-static void *parser_grow(parser *p, void *array, int n, size_t size)
-{
-    void *grown;
-
-    if (n & (n - 1)) /* full at 0, 1, 2, 4, 8, ... */
-        return array;
-    grown = sqlite3_realloc64(array, (sqlite3_uint64)(n ? 2 * n : 1) * size);
-    if (!grown)
-        parser_nomem(p);
-    return grown ? grown : array;
-}
-
-/* The caller frees it; NULL after an error. */
-static char *name_parse(parser *p)
-{
-    char *name;
-
-    if (!sql_token_is_name(&p->token)) {
-        parser_unexpected(p);
-        return NULL;
-    }
-    name = parser_own(p, sql_dequote(p->token.text, p->token.length));
-    if (name && !*name) {
-        parser_error(p, "a name must not be empty");
-        sqlite3_free(name);
-        return NULL;
-    }
-    parser_next(p);
-    return name;
-}
-
-static void name_check(parser *p, const char *name)
-{
-    if (strlen(name) > SDB_MAX_NAME)
-        parser_error(p, "the name of a table or index is longer than %d bytes", SDB_MAX_NAME);
-}
-
-static sdb_collation collation_parse(parser *p)
-{
-    char *name = name_parse(p);
-    int i = 0;
-
-    while (name && collations[i] && sqlite3_stricmp(name, collations[i]) != 0)
-        i++;
-    if (!collations[i])
-        parser_error(p, "no such collation sequence: %s (there are BINARY, NOCASE and RTRIM)",
-                     name);
-    sqlite3_free(name);
-    return (sdb_collation)i;
-}
 
 static void conflict_parse(parser *p)
 {
@@ -199,68 +39,7 @@ static void conflict_parse(parser *p)
     parser_expect_word(p, "ABORT");
 }
 
-/* Words that begin what there is no support for. */
-static bool constraint_refuse(parser *p)
-{
-    static const char foreign_key[] = "foreign keys are not supported: SQLite enforces none on a "
-                                      "virtual table; check in the application";
-    static const char generated[] = "generated columns are not supported: SQLite forbids them in a "
-                                    "virtual table; write a view";
-    static const struct {
-        const char *word;
-        const char *sentence;
-    } refused[] = {
-        {"CHECK", "CHECK is not supported yet; check in the application"},
-        {"REFERENCES", foreign_key},
-        {"FOREIGN", foreign_key},
-        {"DEFERRABLE", foreign_key},
-        {"GENERATED", generated},
-        {"AS", generated},
-        {"AUTOINCREMENT",
-         "AUTOINCREMENT is not supported yet; INTEGER PRIMARY KEY alone gives max(rowid) + 1"},
-    };
-
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        if (sql_token_is(&p->token, refused[i].word)) {
-            parser_error(p, "%s", refused[i].sentence);
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---------------------------------------------------------------- indexes */
-
-static int column_find(const table_sql *table, const char *name)
-{
-    int i = table->n_columns - 1;
-
-    while (i >= 0 && sqlite3_stricmp(table->columns[i].name, name) != 0)
-        i--;
-    return i;
-}
-
-static void column_missing(parser *p, const char *name)
-{
-    const table_sql *table = p->table;
-    sqlite3_str *list = sqlite3_str_new(NULL);
-    char *names;
-    int i;
-
-    for (i = 0; i < table->n_columns && sqlite3_str_length(list) < 200; i++)
-        sqlite3_str_appendf(list, "%s%s", i ? ", " : "", table->columns[i].name);
-    if (i < table->n_columns)
-        sqlite3_str_appendall(list, ", ...");
-    names = parser_own(p, sqlite3_str_finish(list));
-    parser_error(p, "no such column: %s (columns are %s)", name, names);
-    sqlite3_free(names);
-}
-
-static void index_fini(index_sql *index)
-{
-    sqlite3_free(index->name);
-    sqlite3_free(index->parts);
-}
 
 /* The index becomes the table's, or is freed after an error. */
 static void index_insert_take(parser *p, index_sql *index, int at)
@@ -268,7 +47,7 @@ static void index_insert_take(parser *p, index_sql *index, int at)
     table_sql *table = p->table;
 
     if (!p->rc)
-        name_check(p, index->name);
+        parser_check_name(p, index->name);
     if (table->n_indexes == SDB_MAX_INDEXES - 1)
         parser_error(p, "too many indexes: at most %d, those of UNIQUE and PRIMARY KEY included",
                      SDB_MAX_INDEXES - 1);
@@ -281,79 +60,6 @@ static void index_insert_take(parser *p, index_sql *index, int at)
     memmove(table->indexes + at + 1, table->indexes + at,
             (size_t)(table->n_indexes++ - at) * sizeof *index);
     table->indexes[at] = *index;
-}
-
-static void part_add(parser *p, index_sql *index, int column, int collation, bool desc)
-{
-    if (index->n_parts == COLUMN_LIMIT)
-        parser_error(p, "too many columns in index (at most %d)", COLUMN_LIMIT);
-    if (!p->rc)
-        index->parts = parser_grow(p, index->parts, index->n_parts, sizeof *index->parts);
-    if (!p->rc)
-        index->parts[index->n_parts++] =
-            (sdb_part){.column = (uint16_t)column, .collation = (uint8_t)collation, .desc = desc};
-}
-
-/* What stands here neither is a column's name nor ends the part. */
-static void part_unexpected(parser *p)
-{
-    constraint_refuse(p);
-    if (parser_accept_word(p, "NULLS"))
-        parser_error(p, "unsupported use of NULLS %.*s", p->token.length, p->token.text);
-    switch (p->token.kind) {
-    case TOKEN_END:
-    case TOKEN_WORD:
-    case TOKEN_NAME:
-    case TOKEN_ILLEGAL:
-    case ',':
-    case ')':
-    case ';':
-        parser_unexpected(p);
-        break;
-    default:
-        parser_error(p, p->index ? "expressions in an index are not supported yet"
-                                 : "expressions prohibited in PRIMARY KEY and UNIQUE constraints");
-    }
-}
-
-static void part_parse(parser *p, index_sql *index)
-{
-    const table_sql *table = p->table;
-    int collation = -1;
-    int column;
-    bool desc;
-    char *name;
-
-    if (!sql_token_is_name(&p->token)) {
-        part_unexpected(p);
-        return;
-    }
-    name = name_parse(p);
-    while (parser_accept_word(p, "COLLATE"))
-        collation = (int)collation_parse(p);
-    desc = parser_accept_word(p, "DESC");
-    if (!desc)
-        parser_accept_word(p, "ASC");
-    if (p->token.kind != ',' && p->token.kind != ')')
-        part_unexpected(p);
-    if (!p->rc) {
-        column = column_find(table, name);
-        if (column < 0)
-            column_missing(p, name);
-        else
-            part_add(p, index, column,
-                     collation < 0 ? (int)table->columns[column].collation : collation, desc);
-    }
-    sqlite3_free(name);
-}
-
-static void parts_parse(parser *p, index_sql *index)
-{
-    parser_expect(p, '(');
-    do
-        part_parse(p, index);
-    while (parser_accept(p, ','));
-    parser_expect(p, ')');
 }
 
 /* Two constraints on the same columns with the same collations share an index; the direction does
@@ -406,24 +112,9 @@ done:
 static void index_parse(parser *p, bool unique)
 {
     table_sql *table = p->table;
-    index_sql index = {.unique = unique, .name = name_parse(p)};
+    index_sql index = {.unique = unique, .name = parser_name(p)};
 
-    p->index = index.name;
-    parts_parse(p, &index);
-    if (parser_accept_word(p, "USING") && !parser_accept_word(p, "RADIX")) {
-        sql_token *type = &p->token;
-        if (sql_token_is(type, "LPM") || sql_token_is(type, "MULTI"))
-            parser_error(p, "USING %.*s is not supported yet", type->length, type->text);
-        else if (sql_token_is_name(type))
-            parser_error(p, "unknown index type: %.*s (there is radix)", type->length, type->text);
-        else
-            parser_unexpected(p);
-    }
-    if (sql_token_is(&p->token, "WHERE"))
-        parser_error(p, "WHERE (a partial index) is not supported yet");
-    p->index = NULL;
-    if (!p->rc && sqlite3_strnicmp(index.name, "sqlite_", 7) == 0)
-        parser_error(p, "object name reserved for internal use: %s", index.name);
+    index_body_parse(p, &index);
     for (int i = 0; !p->rc && i < table->n_indexes; i++)
         if (sqlite3_stricmp(table->indexes[i].name, index.name) == 0)
             parser_error(p, "index %s already exists", index.name);
@@ -535,7 +226,7 @@ static void column_constraint(parser *p, int column, bool is_primary)
     if (is_primary && !desc)
         parser_accept_word(p, "ASC");
     conflict_parse(p);
-    part_add(p, &index, column, (int)p->table->columns[column].collation, desc);
+    index_part_add(p, &index, column, (int)p->table->columns[column].collation, desc);
     constraint_add_take(p, &index, !desc);
 }
 
@@ -544,7 +235,7 @@ static void column_collate(parser *p, int column)
 {
     table_sql *table = p->table;
 
-    table->columns[column].collation = collation_parse(p);
+    table->columns[column].collation = parser_collation(p);
     for (int i = 0; i < table->n_indexes; i++)
         if (table->indexes[i].parts->column == column)
             table->indexes[i].parts->collation = (uint8_t)table->columns[column].collation;
@@ -556,7 +247,7 @@ static void column_constraints(parser *p, int i)
 
     for (;;) {
         if (parser_accept_word(p, "CONSTRAINT")) {
-            sqlite3_free(name_parse(p));
+            sqlite3_free(parser_name(p));
         } else if (parser_accept_word(p, "DEFAULT")) {
             default_parse(p, column);
         } else if (parser_accept_word(p, "NOT")) {
@@ -572,7 +263,7 @@ static void column_constraints(parser *p, int i)
             column_constraint(p, i, false);
         } else if (parser_accept_word(p, "COLLATE")) {
             column_collate(p, i);
-        } else if (!constraint_refuse(p)) {
+        } else if (!parser_refuse(p)) {
             return;
         }
     }
@@ -608,17 +299,17 @@ static void column_parse_take(parser *p, char *name)
 static void constraint_parse(parser *p)
 {
     if (parser_accept_word(p, "CONSTRAINT")) {
-        sqlite3_free(name_parse(p));
+        sqlite3_free(parser_name(p));
     } else if (parser_accept_word(p, "INDEX")) {
         index_parse(p, false);
-    } else if (!constraint_refuse(p)) {
+    } else if (!parser_refuse(p)) {
         index_sql index = {.is_primary = parser_accept_word(p, "PRIMARY")};
         parser_expect_word(p, index.is_primary ? "KEY" : "UNIQUE");
         if (!index.is_primary && parser_accept_word(p, "INDEX")) {
             index_parse(p, true);
             return;
         }
-        parts_parse(p, &index);
+        index_parts_parse(p, &index);
         conflict_parse(p);
         constraint_add_take(p, &index, true);
     }
@@ -664,7 +355,7 @@ static void item_parse(parser *p)
             constraint_parse(p);
         return;
     }
-    name = name_parse(p);
+    name = parser_name(p);
     if (name && parser_accept(p, '=')) {
         option_parse(p, name);
         sqlite3_free(name);
@@ -736,7 +427,7 @@ static void table_declare(parser *p)
         if (*column->type)
             sqlite3_str_appendf(sql, " \"%w\"", column->type);
         if (column->collation != SDB_BINARY && !is_rowid)
-            sqlite3_str_appendf(sql, " COLLATE %s", collations[column->collation]);
+            sqlite3_str_appendf(sql, " COLLATE %s", sql_collations[column->collation]);
         sqlite3_str_appendf(sql, "%s, ", column->not_null || is_rowid ? " NOT NULL" : "");
     }
     sqlite3_str_appendf(sql, "\"%w\" HIDDEN, \"_revision\" INTEGER HIDDEN)",
@@ -761,9 +452,8 @@ int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **e
     p.table->sql = sqlite3_str_finish(sql); /* NULL is empty */
     p.table->name = parser_own(&p, sqlite3_mprintf("%s", argv[2]));
     if (!p.rc)
-        name_check(&p, p.table->name);
-    p.token.text = p.table->sql ? p.table->sql : "";
-    parser_next(&p);
+        parser_check_name(&p, p.table->name);
+    parser_start(&p, p.table, p.table->sql ? p.table->sql : "");
     if (p.token.kind != TOKEN_END)
         body_parse(&p);
     if (!p.rc)

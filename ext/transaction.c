@@ -44,26 +44,67 @@ typedef struct manager {
     conn *conn;
 } manager;
 
+/* ---------------------------------------------------------------- plans */
+
+/* Have SQLite prepare every statement again before it next runs, as after a change of its schema.
+** It has no function for that, but does it when a setting is changed. */
+static void plans_expire(conn *c)
+{
+    int is_on = 0;
+
+    sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRIGGER_EQP, -1, &is_on);
+    sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRIGGER_EQP, !is_on, NULL);
+    sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRIGGER_EQP, is_on, NULL);
+    c->has_old_plans = false;
+}
+
+bool txn_is_alone(conn *c)
+{
+    sqlite3_stmt *stmt = NULL;
+    int n_busy = 0;
+
+    while ((stmt = sqlite3_next_stmt(c->db, stmt)) != NULL)
+        n_busy += sqlite3_stmt_busy(stmt) != 0;
+    return n_busy <= 1;
+}
+
+/* A running statement that is expired fails as soon as it opens one more cursor on an ordinary table:
+** for the mere sake of a better plan that is left for later. */
+void txn_indexes_changed(conn *c, bool at_once)
+{
+    c->has_old_plans = true;
+    c->index_level = c->n_levels;
+    if (at_once)
+        plans_expire(c);
+}
+
 /* ---------------------------------------------------------------- the txn */
 
 static int txn_begin(conn *c)
 {
     c->level_base = NO_LEVEL;
     c->n_levels = 0;
+    c->index_level = -1;
     return error_code(sdb_txn_begin(c->store, &c->txn));
 }
 
 static void txn_abort(conn *c)
 {
+    if (!c->txn)
+        return;
     sdb_txn_abort(c->txn);
     c->txn = NULL;
     c->n_writes++;
+    if (c->index_level >= 0)
+        plans_expire(c);
 }
 
 /* The SQLite transaction has ended, or the manager has vanished from it. */
 static void txn_end(conn *c)
 {
     txn_abort(c);
+    if (c->has_old_plans && txn_is_alone(c))
+        plans_expire(c);
     c->manager = NULL;
     c->manager_is_young = false;
     c->state = TXN_NONE;
@@ -145,6 +186,8 @@ int txn_enroll(conn *c, char **err)
 
 void txn_close(conn *c)
 {
+    c->has_old_plans = false;
+    c->index_level = -1;
     txn_end(c);
     txn_forget_statement(c);
 }
@@ -229,6 +272,8 @@ static int manager_release(sqlite3_vtab *vtab, int level)
         c->n_levels = level - c->level_base;
         sdb_txn_release(c->txn, c->n_levels);
     }
+    if (c->index_level > c->n_levels)
+        c->index_level = c->n_levels;
     return SQLITE_OK;
 }
 
@@ -267,6 +312,10 @@ static int manager_rollback_to(sqlite3_vtab *vtab, int level)
         sdb_txn_rollback_to(c->txn, level - c->level_base);
         c->n_levels = level - c->level_base + 1;
         c->n_writes++;
+        if (c->index_level >= c->n_levels) {
+            c->index_level = c->n_levels - 1;
+            plans_expire(c);
+        }
     }
     return SQLITE_OK;
 }

@@ -1,4 +1,4 @@
-/* write.c - xUpdate: one row into, out of or within a table, or a command.
+/* write.c - xUpdate: one row into, out of or within a table.
 **
 ** A row goes in three steps: its values as the table stores them (affinity, DEFAULT, NOT NULL),
 ** every conflict found before anything has changed, and then the change, which core/ does wholly or
@@ -8,7 +8,6 @@
 #include "ext.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
@@ -186,9 +185,10 @@ static int victims_delete(vtable *t, const sdb_row **old, int *savepoint)
     sdb_txn *txn = t->conn->txn;
     int64_t rowid = *old ? sdb_row_rowid(*old) : 0;
     const sdb_row *victim;
+    int n_indexes = sdb_txn_indexes(txn, t->table);
     int rc = SDB_OK;
 
-    for (int i = 0; !rc && i <= t->def->n_indexes; i++) {
+    for (int i = 0; !rc && i <= n_indexes; i++) {
         victim = sdb_stage_clash(txn, i, *old);
         if (!victim)
             continue;
@@ -225,7 +225,7 @@ static int staged_check(vtable *t, const sdb_row *old)
 
     if (sdb_stage_clash(txn, SDB_BY_ROWID, old))
         return error_unique(t, SDB_BY_ROWID);
-    for (int i = t->def->n_indexes; i > 0; i--)
+    for (int i = sdb_txn_indexes(txn, t->table); i > 0; i--)
         if (sdb_stage_clash(txn, i, old))
             return error_unique(t, i);
     return SQLITE_OK;
@@ -296,33 +296,9 @@ static int row_delete(vtable *t, int64_t rowid)
     return old ? error_core(t, sdb_delete(t->conn->txn, t->table, old)) : SQLITE_OK;
 }
 
-/* ---------------------------------------------------------------- commands */
-
-static int integrity_check(vtable *t)
-{
-    conn *c = t->conn;
-    char *text = c->txn ? sdb_txn_check(c->txn) : sdb_check(c->store);
-    int rc = text ? error_set(t, SQLITE_CORRUPT_VTAB, "%s", text) : SQLITE_OK;
-
-    free(text);
-    return rc;
-}
-
-static int command_run(vtable *t, sqlite3_value *value)
-{
-    const char *command = (const char *)sqlite3_value_text(value);
-
-    if (!command)
-        return SQLITE_NOMEM;
-    if (sqlite3_stricmp(command, "integrity-check") == 0)
-        return integrity_check(t);
-    return error_set(t, SQLITE_ERROR, "unknown command: %s (there is integrity-check)", command);
-}
-
 /* ---------------------------------------------------------------- xUpdate */
 
-/* Take part in the transaction and lock the table. */
-static int write_begin(vtable *t)
+int write_begin(vtable *t)
 {
     conn *c = t->conn;
     int rc = txn_enroll(c, &t->base.zErrMsg);
