@@ -2,6 +2,7 @@
 #include "txn.h"
 
 #include "key.h"
+#include "lpm_index.h"
 #include "mem.h"
 
 #include <assert.h>
@@ -16,7 +17,13 @@ struct sdb_cursor {
     sdb_link end;   /* the leaf to stop before, or 0 */
     sdb_hold hold;  /* if on_txn */
     sdb_buf bounds;
-    sdb_iter it;
+    sdb_iter it; /* in a prefix index: in the rows of one prefix */
+
+    /* in a prefix index: what gives the next prefix's rows */
+    enum { LPM_NONE, LPM_COVERS, LPM_WITHIN } lpm;
+    sdb_link lpm_root;
+    sdb_lpm_covers covers;
+    sdb_lpm_iter within;
 };
 
 int sdb_cursor_new(sdb_db *db, sdb_cursor **out)
@@ -52,7 +59,11 @@ static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on
     cur->index = on_txn ? sdb_index_ref(v->set->at[index]) : v->set->at[index];
     cur->on_txn = on_txn;
     cur->is_single = false;
-    sdb_iter_open(&cur->it, &cur->index->leaves, v->table->arena.base, v->root[index]);
+    cur->lpm = LPM_NONE;
+    cur->lpm_root = v->root[index];
+    bool is_lpm = cur->index->def.kind == SDB_LPM;
+    sdb_iter_open(&cur->it, &v->set->at[is_lpm ? SDB_BY_ROWID : index]->leaves,
+                  v->table->arena.base, is_lpm ? 0 : v->root[index]);
 }
 
 int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table, int index)
@@ -134,10 +145,82 @@ static int seek_bounds(sdb_cursor *cur, const sdb_range *range)
     return rc;
 }
 
+/* ---------------------------------------------------------------- prefixes */
+
+/* Into the rows of a prefix; with none (0), on to the next prefix. */
+static int rows_enter(sdb_cursor *cur, sdb_link rows)
+{
+    sdb_iter *it = &cur->it;
+    if (!rows)
+        return SDB_DONE;
+    sdb_iter_open(it, it->leaves, it->base, rows);
+    return cur->reverse && cur->lpm == LPM_WITHIN ? sdb_iter_last(it) : sdb_iter_first(it);
+}
+
+static int rows_next(sdb_cursor *cur)
+{
+    sdb_iter *it = &cur->it;
+    bool back = cur->reverse && cur->lpm == LPM_WITHIN;
+    int rc = back ? sdb_iter_prev(it) : sdb_iter_next(it);
+    if (rc != SDB_DONE || cur->lpm == LPM_NONE)
+        return rc;
+    if (cur->lpm == LPM_COVERS)
+        return rows_enter(cur, cur->reverse ? sdb_lpm_covers_shortest(&cur->covers)
+                                            : sdb_lpm_covers_longest(&cur->covers));
+    return rows_enter(cur, back ? sdb_lpm_iter_prev(&cur->within) : sdb_lpm_iter_next(&cur->within));
+}
+
+/* p is NULL for all, with SDB_WITHIN. */
+static int seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_prefix *p, bool reverse)
+{
+    const uint8_t *base = cur->it.base;
+    cur->it.leaf = 0;
+    cur->reverse = reverse;
+    cur->is_single = false;
+    cur->end = 0;
+    cur->lpm = LPM_NONE;
+    switch (op) {
+    case SDB_EXACT:
+        return rows_enter(cur, sdb_lpm_get(base, cur->lpm_root, p));
+    case SDB_LONGEST:
+        return rows_enter(cur, sdb_lpm_match(base, cur->lpm_root, p));
+    case SDB_COVERS:
+        cur->lpm = LPM_COVERS;
+        sdb_lpm_covers_open(&cur->covers, base, cur->lpm_root, p);
+        return rows_enter(cur, reverse ? sdb_lpm_covers_shortest(&cur->covers)
+                                       : sdb_lpm_covers_longest(&cur->covers));
+    default:
+        cur->lpm = LPM_WITHIN;
+        if (p)
+            sdb_lpm_iter_within(&cur->within, base, cur->lpm_root, p);
+        else
+            sdb_lpm_iter_open(&cur->within, base, cur->lpm_root);
+        return rows_enter(cur, reverse ? sdb_lpm_iter_last(&cur->within)
+                                       : sdb_lpm_iter_first(&cur->within));
+    }
+}
+
+int sdb_cursor_seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_value *prefix, bool reverse)
+{
+    sdb_prefix p;
+    if (!cur->table || cur->index->def.kind != SDB_LPM || op > SDB_WITHIN)
+        return SDB_MISUSE;
+    cur->it.leaf = 0;
+    if (prefix->type == SDB_NULL)
+        return SDB_DONE;
+    return sdb_prefix_from(prefix, &p) ? SDB_NOTPREFIX : seek_prefix(cur, op, &p, reverse);
+}
+
 int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
 {
     if (!cur->table)
         return SDB_MISUSE;
+    if (cur->index->def.kind == SDB_LPM) {
+        if (range->n_eq > 1 || range->lower || range->upper)
+            return SDB_MISUSE;
+        return range->n_eq ? sdb_cursor_seek_prefix(cur, SDB_EXACT, range->eq, range->reverse)
+                           : seek_prefix(cur, SDB_WITHIN, NULL, range->reverse);
+    }
     cur->it.leaf = 0;
     cur->reverse = range->reverse;
     cur->is_single = false;
@@ -150,6 +233,8 @@ int sdb_cursor_next(sdb_cursor *cur)
     sdb_iter *it = &cur->it;
     if (!it->leaf)
         return SDB_DONE;
+    if (cur->index->def.kind == SDB_LPM)
+        return rows_next(cur);
     int rc = cur->is_single ? SDB_DONE : cur->reverse ? sdb_iter_prev(it) : sdb_iter_next(it);
     if (rc == SDB_OK && it->leaf != cur->end)
         return SDB_OK;
@@ -167,7 +252,7 @@ int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
     const sdb_iter *it = &cur->it;
     sdb_buf bounds = {0};
     size_t n_lo;
-    if (!cur->table)
+    if (!cur->table || cur->index->def.kind == SDB_LPM)
         return SDB_MISUSE;
     int rc = sdb_index_bounds(cur->index, range, &bounds, &n_lo);
     if (rc == SDB_OK) {

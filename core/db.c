@@ -33,6 +33,8 @@ const char *sdb_errmsg(int rc)
         return "transactions wait for each other's tables in a circle: roll this one back";
     case SDB_INTERRUPTED:
         return "interrupted";
+    case SDB_NOTPREFIX:
+        return "the value is not a prefix of an IP or MAC address, nor of a bit string";
     default:
         return "unknown result code";
     }

@@ -1,6 +1,7 @@
 /* define.c - creating, dropping and renaming tables and indexes in a transaction (see statedb.h). */
 #include "txn.h"
 
+#include "lpm_index.h"
 #include "mem.h"
 #include "watch.h"
 
@@ -223,7 +224,8 @@ int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index)
     sdb_indexes *set = sdb_indexes_new(n - 1);
     if (!set)
         return SDB_NOMEM;
-    rc = sdb_radix_retire(&w->edit, v->root[index]);
+    rc = v->set->at[index]->def.kind == SDB_LPM ? sdb_lpm_index_retire(&w->edit, v->root[index])
+                                                : sdb_radix_retire(&w->edit, v->root[index]);
     if (rc != SDB_OK) {
         sdb_indexes_unref(set);
         return rc;

@@ -2,9 +2,40 @@
 #include "index.h"
 
 #include "key.h"
+#include "prefix.h"
 #include "mem.h"
 
 #include <assert.h>
+
+/* ---------------------------------------------------------------- prefixes */
+
+/* In a prefix index the key is the prefix itself, nothing where the column is NULL. */
+static int prefix_put(const sdb_value *v, sdb_buf *out)
+{
+    sdb_prefix p;
+    if (v->type == SDB_NULL)
+        return SDB_OK;
+    if (sdb_prefix_from(v, &p) != NULL)
+        return SDB_NOTPREFIX;
+    int rc = sdb_buf_reserve(out, sizeof p);
+    if (rc == SDB_OK) {
+        memcpy(out->at + out->n, &p, sizeof p);
+        out->n += sizeof p;
+    }
+    return rc;
+}
+
+static size_t prefix_diff(const void *ctx, const void *leaf, const uint8_t *key, size_t len, int *byte)
+{
+    const sdb_index *index = ctx;
+    sdb_value v = sdb_row_get(leaf, index->def.parts[0].column, index->n_columns,
+                              index->rowid_column);
+    sdb_prefix p;
+    bool has_prefix = v.type != SDB_NULL && !sdb_prefix_from(&v, &p);
+    bool is_same = has_prefix ? len == sizeof p && memcmp(key, &p, sizeof p) == 0 : len == 0;
+    *byte = is_same ? -1 : 0;
+    return is_same ? len : 0;
+}
 
 /* ---------------------------------------------------------------- rows' keys */
 
@@ -66,6 +97,12 @@ static bool is_null(const sdb_value *v)
 int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_value *values, sdb_buf *out,
                   bool *is_free)
 {
+    if (index->def.kind == SDB_LPM) {
+        size_t before = out->n;
+        int rc = prefix_put(&values[index->def.parts[0].column], out);
+        *is_free = !index->def.unique || out->n == before;
+        return rc;
+    }
     bool has_rowid = !index->def.unique;
     for (int i = 0; i < index->def.n_parts; i++) {
         const sdb_part *p = &index->def.parts[i];
@@ -82,6 +119,10 @@ int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_value *values
 
 int sdb_index_row_key(const sdb_index *index, const sdb_row *row, sdb_buf *out)
 {
+    if (index->def.kind == SDB_LPM) {
+        sdb_value v = part_value(index, row, &index->def.parts[0]);
+        return prefix_put(&v, out);
+    }
     bool has_rowid = !index->def.unique;
     for (int i = 0; i < index->def.n_parts; i++) {
         sdb_value v = part_value(index, row, &index->def.parts[i]);
@@ -225,6 +266,12 @@ int sdb_index_bounds(const sdb_index *index, const sdb_range *range, sdb_buf *ou
 
 /* ---------------------------------------------------------------- objects */
 
+static size_t (*diff_of(const sdb_index_def *def))(const void *, const void *, const uint8_t *, size_t,
+                                                   int *)
+{
+    return !def ? rowid_diff : def->kind == SDB_LPM ? prefix_diff : columns_diff;
+}
+
 sdb_index *sdb_index_new(const sdb_index_def *def, int n_columns, int rowid_column)
 {
     size_t parts = def ? def->n_parts * sizeof *def->parts : 0, name = def ? strlen(def->name) + 1 : 0;
@@ -234,7 +281,7 @@ sdb_index *sdb_index_new(const sdb_index_def *def, int n_columns, int rowid_colu
     index->n_ref = 1;
     index->n_columns = n_columns;
     index->rowid_column = rowid_column;
-    index->leaves = (sdb_leaves){def ? columns_diff : rowid_diff, row_key, index};
+    index->leaves = (sdb_leaves){diff_of(def), row_key, index};
     if (def) {
         char *copy = (char *)(index + 1);
         memcpy(copy, def->parts, parts);

@@ -2,6 +2,7 @@
 #include "table.h"
 
 #include "key.h"
+#include "lpm_index.h"
 #include "mem.h"
 #include "watch.h"
 
@@ -16,7 +17,9 @@ int sdb_index_def_check(const sdb_index_def *def, int n_columns)
     for (int p = 0; p < def->n_parts; p++)
         if (def->parts[p].column >= n_columns || def->parts[p].collation > SDB_RTRIM)
             return SDB_MISUSE;
-    return def->n_parts < 1 ? SDB_MISUSE : SDB_OK;
+    bool is_lpm = def->kind == SDB_LPM;
+    return def->kind > SDB_LPM || def->n_parts < 1 || (is_lpm && def->n_parts > 1) ? SDB_MISUSE
+                                                                                 : SDB_OK;
 }
 
 static int def_check(const sdb_table_def *def)
@@ -238,8 +241,10 @@ uint64_t sdb_version_count(const sdb_version *v)
 static const sdb_row *find(const sdb_version *v, int index, const uint8_t *key, size_t len)
 {
     const sdb_table *t = v->table;
-    sdb_link link =
-        sdb_radix_get(&v->set->at[index]->leaves, t->arena.base, v->root[index], key, len);
+    const sdb_index *by = v->set->at[index];
+    sdb_link link = by->def.kind == SDB_LPM
+                        ? sdb_lpm_index_find(v, index, key, len)
+                        : sdb_radix_get(&by->leaves, t->arena.base, v->root[index], key, len);
     return link ? sdb_row_at(t, link) : NULL;
 }
 
@@ -272,8 +277,11 @@ int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *ne
             if (!keys || (side && old_keys->is_same >> i & 1))
                 continue;
             sdb_key_at(keys, i, &len);
-            bytes += sdb_radix_need(edit->arena, len);
-            links += sdb_radix_need_links(edit->arena, len);
+            bool is_lpm = v->set->at[i]->def.kind == SDB_LPM;
+            bytes += is_lpm ? sdb_lpm_index_need(edit->arena, sdb_key_at(keys, i, &len), len)
+                            : sdb_radix_need(edit->arena, len);
+            links += is_lpm ? sdb_lpm_index_need_links(edit->arena) :
+                              sdb_radix_need_links(edit->arena, len);
         }
     }
     int rc = sdb_arena_reserve(edit->arena, bytes, limited);
@@ -288,7 +296,7 @@ uint64_t sdb_object_stamp(const sdb_table *t, sdb_link link)
 size_t sdb_object_size(const sdb_table *t, sdb_link link)
 {
     return link & SDB_LEAF ? sdb_row_size(sdb_row_at(t, link), t->n_columns, t->rowid_column)
-                           : sdb_node_size[sdb_node_kind(sdb_at(t->arena.base, link))];
+                           : sdb_lpm_index_node_size(sdb_at(t->arena.base, link));
 }
 
 void sdb_object_free(sdb_table *t, sdb_link link)
@@ -305,6 +313,10 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
         const sdb_leaves *leaves = &v->set->at[i]->leaves;
         bool is_same = old && old_keys->is_same >> i & 1;
         size_t len;
+        if (v->set->at[i]->def.kind == SDB_LPM) {
+            sdb_lpm_index_change(v, edit, i, row, keys, old, old_keys);
+            continue;
+        }
         if (old && !is_same) {
             const uint8_t *key = sdb_key_at(old_keys, i, &len);
             sdb_radix_take(edit, &v->root[i], key, len, old_link);
@@ -329,6 +341,8 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
 int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *index, sdb_link *root)
 {
     const sdb_table *t = v->table;
+    if (index->def.kind == SDB_LPM)
+        return sdb_lpm_index_build(v, edit, index, root);
     sdb_buf key = {0};
     sdb_iter it;
     *root = 0;
@@ -372,6 +386,9 @@ void sdb_version_free_after(sdb_version *v, uint64_t floor)
     sdb_history_free_after(v, floor);
     /* The rows last: a walk reads no keys, but the leaves' links of the others must not dangle. */
     for (int i = v->set->n - 1; i >= 0; i--)
-        sdb_radix_free(&v->table->arena, v->root[i], floor, i == SDB_BY_ROWID ? sweep_row : NULL,
+        if (v->set->at[i]->def.kind == SDB_LPM)
+            sdb_lpm_index_free(&v->table->arena, v->root[i], floor);
+        else
+            sdb_radix_free(&v->table->arena, v->root[i], floor, i == SDB_BY_ROWID ? sweep_row : NULL,
                        &s);
 }

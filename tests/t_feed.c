@@ -42,7 +42,7 @@ static void put(sdb_txn *txn, sdb_table *t, int64_t id, int64_t k)
     assert_int_equal(sdb_put(txn, t, id, v), SDB_OK);
 }
 
-static void delete(sdb_txn *txn, sdb_table *t, int64_t id)
+static void delete (sdb_txn *txn, sdb_table *t, int64_t id)
 {
     const sdb_row *row = sdb_txn_get(txn, t, id);
     if (row)
@@ -59,9 +59,10 @@ static sdb_txn *begin(fixture *f)
 static void fixture_open(fixture *f)
 {
     static const sdb_part part = {1, SDB_BINARY, false};
-    static const sdb_index_def index = {"by_k", false, 1, &part};
-    sdb_table_def def = {.name = "t", .n_columns = 2, .rowid_column = 0, .n_indexes = 1,
-                         .indexes = &index};
+    static const sdb_index_def index = {
+        .name = "by_k", .unique = false, .n_parts = 1, .parts = &part};
+    sdb_table_def def = {
+        .name = "t", .n_columns = 2, .rowid_column = 0, .n_indexes = 1, .indexes = &index};
     memset(f, 0, sizeof *f);
     assert_int_equal(sdb_open(&f->db), SDB_OK);
     sdb_txn *txn = begin(f);
@@ -80,7 +81,7 @@ static void fixture_close(fixture *f)
         if (f->f[i].is_there)
             assert_int_equal(sdb_txn_drop_feed(txn, f->t, f->f[i].name), SDB_OK);
     for (int i = 0; i < ROWS; i++)
-        delete(txn, f->t, i);
+        delete (txn, f->t, i);
     assert_int_equal(sdb_txn_commit(txn), SDB_OK);
     sdb_memory_used(f->db, &used);
     assert_int_equal(used.live, 0);
@@ -165,11 +166,12 @@ static void change(fixture *f)
         const sdb_row *row = sdb_txn_get(txn, f->t, id);
         switch (rnd(4)) {
         case 0:
-            delete(txn, f->t, id);
+            delete (txn, f->t, id);
             break;
         case 1: /* another rowid: a deletion and a new row, to a feed */
             if (row && !sdb_txn_get(txn, f->t, to)) {
-                sdb_value v[2] = {{.type = SDB_NULL}, {.type = SDB_INTEGER, .u.i = (int64_t)rnd(9)}};
+                sdb_value v[2] = {{.type = SDB_NULL},
+                                  {.type = SDB_INTEGER, .u.i = (int64_t)rnd(9)}};
                 assert_int_equal(sdb_stage(txn, f->t, to, v), SDB_OK);
                 assert_int_equal(sdb_stage_put(txn, row), SDB_OK);
             }
@@ -224,7 +226,7 @@ static void test_slowest(void **state)
     assert_int_equal(sdb_txn_create_feed(txn, f.t, "second"), SDB_OK);
     f.f[0].is_there = f.f[1].is_there = true;
     for (int i = 0; i < 10; i++)
-        delete(txn, f.t, i);
+        delete (txn, f.t, i);
     assert_int_equal(sdb_txn_commit(txn), SDB_OK);
     sdb_snapshot_take(f.snap);
     assert_int_equal(sdb_snapshot_feeds(f.snap, f.t), 2);
@@ -270,14 +272,14 @@ static void test_uncommitted(void **state)
     assert_int_equal(sdb_txn_commit(txn), SDB_OK);
     follow(&f, &f.f[0], ROWS);
     txn = begin(&f);
-    delete(txn, f.t, 1);
+    delete (txn, f.t, 1);
     sdb_snapshot_take(f.snap);
     assert_int_equal(sdb_changes_open(f.changes, f.snap, f.t, "first"), SDB_OK);
     assert_int_equal(sdb_changes_next(f.changes), SDB_DONE);
     sdb_snapshot_drop(f.snap);
     sdb_txn_abort(txn);
     txn = begin(&f); /* the same revision, another row */
-    delete(txn, f.t, 2);
+    delete (txn, f.t, 2);
     assert_int_equal(sdb_txn_commit(txn), SDB_OK);
     follow(&f, &f.f[0], ROWS);
     assert_int_equal(f.f[0].row[1], 1);
@@ -285,12 +287,12 @@ static void test_uncommitted(void **state)
     fixture_close(&f);
 }
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        rc = (call);                                                                               \
-        assert_true(rc >= 0 || rc == SDB_NOMEM);                                                   \
-        if (rc < 0)                                                                                \
-            goto done;                                                                             \
+#define TRY(call)                                \
+    do {                                         \
+        rc = (call);                             \
+        assert_true(rc >= 0 || rc == SDB_NOMEM); \
+        if (rc < 0)                              \
+            goto done;                           \
     } while (0)
 
 /* Up to the first failure; then the transaction is sound and what it had not acknowledged is there. */

@@ -28,12 +28,18 @@ static const sdb_part BY_A[] = {{1, SDB_BINARY, false}, {3, SDB_BINARY, true}};
 static const sdb_part BY_U[] = {{2, SDB_BINARY, false}};
 static const sdb_part BY_S[] = {{3, SDB_NOCASE, false}, {1, SDB_BINARY, false}};
 static const sdb_index_def INDEXES[] = {
-    {"by_a", false, 2, BY_A}, {"by_u", true, 1, BY_U}, {"by_s", true, 2, BY_S}};
+    {.name = "by_a", .unique = false, .n_parts = 2, .parts = BY_A},
+    {.name = "by_u", .unique = true, .n_parts = 1, .parts = BY_U},
+    {.name = "by_s", .unique = true, .n_parts = 2, .parts = BY_S}};
 
 static sdb_table_def def_of(const char *name)
 {
-    return (sdb_table_def){.name = name, .sql = "a note", .n_columns = 4, .rowid_column = 0,
-                           .n_indexes = 3, .indexes = INDEXES};
+    return (sdb_table_def){.name = name,
+                           .sql = "a note",
+                           .n_columns = 4,
+                           .rowid_column = 0,
+                           .n_indexes = 3,
+                           .indexes = INDEXES};
 }
 
 enum { ROWS = 48 };
@@ -64,7 +70,7 @@ static const char *text_of(int s)
 static void values_of(const content *c, sdb_value *v)
 {
     v[0] = (sdb_value){.type = SDB_NULL};
-    v[1] = c->a < 0 ? (sdb_value){.type = SDB_NULL}
+    v[1] = c->a < 0   ? (sdb_value){.type = SDB_NULL}
            : c->a % 3 ? (sdb_value){.type = SDB_INTEGER, .u.i = c->a}
                       : (sdb_value){.type = SDB_REAL, .u.r = c->a};
     v[2] = c->u < 0 ? (sdb_value){.type = SDB_NULL}
@@ -288,7 +294,7 @@ static void step_index(life *l)
         return;
     }
     static const sdb_part part = {3, SDB_RTRIM, true};
-    sdb_index_def def = {"extra", rnd(3) == 0, 1, &part};
+    sdb_index_def def = {.name = "extra", .unique = rnd(3) == 0, .n_parts = 1, .parts = &part};
     bool has_twins = false;
     for (int i = 0; i < ROWS; i++)
         for (int o = 0; o < i; o++)
@@ -481,7 +487,8 @@ static void test_tables(void **state)
             sdb_txn_abort(txn);
         }
         n = 0;
-        for (int rc = sdb_cursor_seek(cur, &(sdb_range){0}); rc == SDB_OK; rc = sdb_cursor_next(cur))
+        for (int rc = sdb_cursor_seek(cur, &(sdb_range){0}); rc == SDB_OK;
+             rc = sdb_cursor_next(cur))
             n++;
         assert_int_equal(n, 12);
         sdb_cursor_close(cur);
@@ -503,8 +510,11 @@ static void test_misuse(void **state)
     assert_int_equal(sdb_open(&db), SDB_OK);
     assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
     static const sdb_part bad_part = {9, SDB_BINARY, false};
-    static const sdb_index_def bad[] = {{"i", false, 1, &bad_part}};
-    static const sdb_index_def twice[] = {{"i", false, 1, BY_U}, {"I", false, 1, BY_U}};
+    static const sdb_index_def bad[] = {
+        {.name = "i", .unique = false, .n_parts = 1, .parts = &bad_part}};
+    static const sdb_index_def twice[] = {
+        {.name = "i", .unique = false, .n_parts = 1, .parts = BY_U},
+        {.name = "I", .unique = false, .n_parts = 1, .parts = BY_U}};
     sdb_table_def def = def_of("t");
     def.n_indexes = 1, def.indexes = bad;
     assert_int_equal(sdb_txn_create_table(txn, &def, &t), SDB_MISUSE);
@@ -541,8 +551,8 @@ static void test_misuse(void **state)
 
 static int order(const sdb_value *x, const sdb_value *y)
 {
-    int tx = x->type == SDB_REAL ? SDB_INTEGER : x->type, ty = y->type == SDB_REAL ? SDB_INTEGER
-                                                                                   : y->type;
+    int tx = x->type == SDB_REAL ? SDB_INTEGER : x->type,
+        ty = y->type == SDB_REAL ? SDB_INTEGER : y->type;
     if (tx != ty)
         return tx < ty ? -1 : 1;
     double dx = x->type == SDB_REAL ? x->u.r : (double)x->u.i,
@@ -563,9 +573,11 @@ static void test_ranges(void **state)
                                          {{2, SDB_BINARY, true}, {1, SDB_BINARY, false}},
                                          {{1, SDB_BINARY, true}, {2, SDB_BINARY, true}}};
     static const sdb_index_def defs[3] = {
-        {"x", false, 2, PARTS[0]}, {"y", false, 2, PARTS[1]}, {"z", false, 2, PARTS[2]}};
-    sdb_table_def def = {.name = "r", .n_columns = 3, .rowid_column = 0, .n_indexes = 3,
-                         .indexes = defs};
+        {.name = "x", .unique = false, .n_parts = 2, .parts = PARTS[0]},
+        {.name = "y", .unique = false, .n_parts = 2, .parts = PARTS[1]},
+        {.name = "z", .unique = false, .n_parts = 2, .parts = PARTS[2]}};
+    sdb_table_def def = {
+        .name = "r", .n_columns = 3, .rowid_column = 0, .n_indexes = 3, .indexes = defs};
     sdb_value pool[] = {{.type = SDB_NULL},
                         {.type = SDB_INTEGER, .u.i = -1},
                         {.type = SDB_INTEGER, .u.i = 0},
@@ -600,8 +612,11 @@ static void test_ranges(void **state)
             if (rnd(2))
                 lower = (sdb_value){.type = SDB_REAL, .u.r = (double)rnd(300) / 2 - 10};
         }
-        sdb_range r = {.eq = eq, .n_eq = (uint16_t)n_eq, .reverse = rnd(2),
-                       .lower_open = rnd(2), .upper_open = rnd(2)};
+        sdb_range r = {.eq = eq,
+                       .n_eq = (uint16_t)n_eq,
+                       .reverse = rnd(2),
+                       .lower_open = rnd(2),
+                       .upper_open = rnd(2)};
         if (n_eq < (index ? 2 : 1)) {
             r.lower = rnd(2) ? &lower : NULL;
             r.upper = rnd(2) ? &upper : NULL;
@@ -609,8 +624,8 @@ static void test_ranges(void **state)
         bool want[POOL * POOL];
         uint64_t n_want = 0, n = 0, counted;
         for (int i = 0; i < POOL * POOL; i++) {
-            sdb_value id = {.type = SDB_INTEGER, .u.i = i - 5}, col[3] = {id, pool[i / POOL],
-                                                                          pool[i % POOL]};
+            sdb_value id = {.type = SDB_INTEGER, .u.i = i - 5},
+                      col[3] = {id, pool[i / POOL], pool[i % POOL]};
             bool in = true;
             for (int k = 0; k < n_eq; k++)
                 in &= order(&col[index ? PARTS[index - 1][k].column : 0], &eq[k]) == 0;
@@ -632,7 +647,8 @@ static void test_ranges(void **state)
             int c = 0;
             for (int k = 0; before && c == 0 && k < (index ? 2 : 0); k++) {
                 const sdb_part *p = &PARTS[index - 1][k];
-                sdb_value x = sdb_row_value(t, before, p->column), y = sdb_row_value(t, row, p->column);
+                sdb_value x = sdb_row_value(t, before, p->column),
+                          y = sdb_row_value(t, row, p->column);
                 c = p->desc ? order(&y, &x) : order(&x, &y);
             }
             if (before && c == 0)
@@ -794,12 +810,12 @@ static void test_limit(void **state)
 
 /* ---------------------------------------------------------------- no memory */
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        rc = (call);                                                                               \
-        assert_true(rc >= 0 || rc == SDB_NOMEM);                                                   \
-        if (rc < 0)                                                                                \
-            goto done;                                                                             \
+#define TRY(call)                                \
+    do {                                         \
+        rc = (call);                             \
+        assert_true(rc >= 0 || rc == SDB_NOMEM); \
+        if (rc < 0)                              \
+            goto done;                           \
     } while (0)
 
 /* A bit of everything, up to the first failure. Whatever fails, the store is sound, its content is
@@ -841,7 +857,7 @@ static int script(void)
             TRY(sdb_delete(txn, t, row));
         }
         sdb_txn_rollback_to(txn, sp);
-        sdb_index_def more = {"more", false, 1, BY_U};
+        sdb_index_def more = {.name = "more", .unique = false, .n_parts = 1, .parts = BY_U};
         TRY(sdb_txn_create_index(txn, t, &more));
         assert_int_equal(sdb_txn_indexes(txn, t), 4);
         sdb_txn_rollback_to(txn, sp);
@@ -849,7 +865,7 @@ static int script(void)
         TRY(sdb_txn_create_index(txn, t, &more));
         TRY(sdb_txn_drop_index(txn, t, sdb_txn_find_index(txn, t, "by_a")));
         TRY(sdb_txn_drop_index(txn, t, sdb_txn_find_index(txn, t, "More")));
-        sdb_index_def again = {"by_a", false, 2, BY_A};
+        sdb_index_def again = {.name = "by_a", .unique = false, .n_parts = 2, .parts = BY_A};
         TRY(sdb_txn_create_index(txn, t, &again));
         TRY(sdb_txn_rename_table(txn, t, "x"));
         TRY(sdb_txn_rename_table(txn, t, "t"));
@@ -910,10 +926,14 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_life),         cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_misuse),       cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_long_transaction), cmocka_unit_test(test_long_reader),
-        cmocka_unit_test(test_limit),        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_life),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_long_transaction),
+        cmocka_unit_test(test_long_reader),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

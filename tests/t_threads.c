@@ -156,15 +156,16 @@ static void test_bank(void **state)
 {
     (void)state;
     static const sdb_part part = {1, SDB_BINARY, false};
-    static const sdb_index_def index = {"by_amount", false, 1, &part};
+    static const sdb_index_def index = {
+        .name = "by_amount", .unique = false, .n_parts = 1, .parts = &part};
     bank b = {.running = WRITERS};
     sdb_txn *txn;
     assert_int_equal(sdb_open(&b.db), SDB_OK);
     assert_int_equal(sdb_txn_begin(b.db, &txn), SDB_OK);
     for (int i = 0; i < WRITERS; i++) {
         const char *name[] = {"a", "b"};
-        sdb_table_def def = {.name = name[i], .n_columns = 2, .rowid_column = 0, .n_indexes = 1,
-                             .indexes = &index};
+        sdb_table_def def = {
+            .name = name[i], .n_columns = 2, .rowid_column = 0, .n_indexes = 1, .indexes = &index};
         assert_int_equal(sdb_txn_create_table(txn, &def, &b.table[i]), SDB_OK);
         for (int r = 0; r < ROWS; r++)
             put(txn, b.table[i], r, TOTAL / ROWS);

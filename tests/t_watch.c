@@ -32,7 +32,7 @@ typedef struct fixture {
 } fixture;
 
 static const sdb_part BY_K = {1, SDB_BINARY, false};
-static const sdb_index_def INDEX = {"by_k", false, 1, &BY_K};
+static const sdb_index_def INDEX = {.name = "by_k", .unique = false, .n_parts = 1, .parts = &BY_K};
 
 static sdb_value integer(int64_t i)
 {
@@ -48,8 +48,8 @@ static void put(sdb_txn *txn, sdb_table *t, int64_t id, int64_t k)
 static void fixture_open(fixture *f)
 {
     sdb_txn *txn;
-    sdb_table_def def = {.name = "t", .n_columns = 2, .rowid_column = 0, .n_indexes = 1,
-                         .indexes = &INDEX};
+    sdb_table_def def = {
+        .name = "t", .n_columns = 2, .rowid_column = 0, .n_indexes = 1, .indexes = &INDEX};
     assert_int_equal(sdb_open(&f->db), SDB_OK);
     assert_int_equal(sdb_txn_begin(f->db, &txn), SDB_OK);
     assert_int_equal(sdb_txn_create_table(txn, &def, &f->t), SDB_OK);
