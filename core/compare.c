@@ -51,8 +51,8 @@ int sdb_modify(sdb_txn *txn, sdb_table *table, int64_t rowid, sdb_modify_fn *fn,
         values = sdb_malloc((size_t)table->n_columns * sizeof *values);
     if (!values)
         return SDB_NOMEM;
-    /* The hold keeps the row where it is, whatever the function does to the transaction. So a row at
-    ** its address afterwards is that row. */
+    /* The hold keeps the row where it is, whatever the function does to the transaction. So a row
+    ** at its address afterwards is that row. */
     sdb_hold hold;
     rc = sdb_txn_hold(txn, table, &hold);
     if (rc != SDB_OK)
@@ -82,7 +82,9 @@ int sdb_delete_all(sdb_txn *txn, sdb_table *table)
         rc = sdb_txn_savepoint(txn, &savepoint);
     if (rc != SDB_OK)
         return rc;
-    sdb_iter it; /* through the tree that the savepoint keeps; it is never deep enough to need memory */
+    /* Through the tree that the savepoint keeps. Eight bytes of key are at most eight nodes: no
+    ** memory needed. */
+    sdb_iter it;
     sdb_iter_init(&it);
     sdb_iter_open(&it, &w->now->set->at[SDB_BY_ROWID]->leaves, table->arena.base,
                   w->now->root[SDB_BY_ROWID]);
