@@ -13,6 +13,8 @@ const char *sdb_errmsg(int rc)
         return "done";
     case SDB_DONE:
         return "there is no such row, or no further one";
+    case SDB_CHANGED:
+        return "the row has changed since it was read: read it again";
     case SDB_EXISTS:
         return "another row, table or index holds that key or name";
     case SDB_DUPLICATE:

@@ -22,6 +22,13 @@ uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table)
     return v ? sdb_version_count(v) : 0;
 }
 
+uint64_t sdb_txn_revision(sdb_txn *txn, const sdb_table *table)
+{
+    const sdb_version *v = sdb_txn_version(txn, table);
+    txn->has_looked = true;
+    return v ? v->revision : 0;
+}
+
 /* Under the mutex: whether a name is free, in this transaction's eyes and in everybody's. */
 static int name_check(const sdb_txn *txn, const char *name)
 {

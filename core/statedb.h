@@ -102,7 +102,7 @@ sdb_value sdb_row_value(const sdb_table *table, const sdb_row *row, int column);
 
 #define SDB_MAX_COLUMNS 32767
 #define SDB_MAX_INDEXES 64
-#define SDB_MAX_NAME 4096 /* bytes of a table's or index's name */
+#define SDB_MAX_NAME 65535 /* bytes of a table's or index's name */
 
 /* How text is ordered in an index: by its bytes; with ASCII letters folded; with trailing spaces
 ** dropped. These are SQLite's three built-in collations. */
@@ -280,6 +280,7 @@ SDB_MUST int sdb_txn_begin(sdb_db *db, sdb_txn **out);
 ** valid until the transaction ends or the table is dropped in it. */
 sdb_table *sdb_txn_table(sdb_txn *txn, const char *name);
 uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table);
+uint64_t sdb_txn_revision(sdb_txn *txn, const sdb_table *table);
 
 /* Create, drop, rename: become visible to others with the commit. create: SDB_EXISTS, SDB_TOOBIG,
 ** SDB_NOMEM, SDB_MISUSE for a definition that names a column it has not; *out borrowed as above.

@@ -278,6 +278,8 @@ static int core_open_now(cursor *cur, const plan *p)
     else
         rc = sdb_cursor_open(cur->core, v.snapshot, t->table, index);
     cur->on_snapshot = rc == SDB_OK && !v.txn;
+    t->read_revision = v.txn ? sdb_txn_revision(v.txn, t->table)
+                             : sdb_snapshot_revision(v.snapshot, t->table);
     view_end(c, v);
     return rc;
 }

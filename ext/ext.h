@@ -66,6 +66,8 @@ struct vtable {
     sqlite3_vtab base; /* must be first */
     conn *conn;
     sdb_table *table; /* counted */
+    uint64_t read_revision; /* the table's when a cursor was opened on it last */
+    bool is_in_file;        /* without storage=memory: its rows may not be written */
     table_sql *def;
     char *schema;   /* "main", "temp", ... */
     char *name;     /* of the virtual table */
@@ -115,6 +117,9 @@ void conn_unref(void *c); /* sqlite3_create_module_v2's destructor */
 ** t->table. For SDB_MISUSE from core, which says that it is not: it was made together with its
 ** object, in a transaction that has been undone since. */
 int vtable_find(vtable *t);
+
+/* The refusal of a table in a database file. */
+int vtable_refuse_file(vtable *t);
 
 /* ---------------------------------------------------------------- plan.c, cursor.c, write.c, command.c */
 

@@ -203,8 +203,19 @@ static int vtable_new(conn *c, int argc, const char *const *argv, vtable **out, 
         vtable_free(t);
         return SQLITE_NOMEM;
     }
+    t->is_in_file = is_in_file(t) && !def->storage_memory;
     *out = t;
     return SQLITE_OK;
+}
+
+/* At CREATE; at the first write where VACUUM INTO or a backup has brought the table into a file. */
+int vtable_refuse_file(vtable *t)
+{
+    return error_set(t, SQLITE_ERROR,
+                     "schema %s is a database file, but the rows would live in memory and be lost with "
+                     "this connection; write storage=memory to accept that, or create the table in "
+                     "temp",
+                     t->schema);
 }
 
 static int vtable_declare(vtable *t)
@@ -224,15 +235,12 @@ static int vtable_declare(vtable *t)
 /* A table left over under the name, as after DETACH, is gone for SQLite, and makes way. */
 static int vtable_create(vtable *t)
 {
-    static const char in_file[] =
-        "schema %s is a database file, but the rows would live in memory and be lost with this "
-        "connection; write storage=memory to accept that, or create the table in temp";
     sdb_table *table;
     sdb_table *old;
     int rc;
 
-    if (is_in_file(t) && !t->def->storage_memory)
-        return error_set(t, SQLITE_ERROR, in_file, t->schema);
+    if (t->is_in_file)
+        return vtable_refuse_file(t);
     rc = txn_enroll(t->conn, &t->base.zErrMsg);
     for (int i = 0; !rc && i < t->def->n_indexes; i++)
         if (sqlite3_strnicmp(t->def->indexes[i].name, "sqlite_", 7) != 0)

@@ -364,8 +364,8 @@ static void item_parse(parser *p)
     if (sql_token_is(&first, "LIKE") ||
         (sql_token_is(&first, "WITHOUT") && sql_token_is(&p->token, "ROWID")) ||
         (sql_token_is(&first, "STRICT") && (p->token.kind == ',' || p->token.kind == TOKEN_END)))
-        parser_error(p, "%.*s is not supported yet; a column of that name needs quotes",
-                     first.length, first.text);
+        parser_error(p, "%.*s%s is not supported yet; a column of that name needs quotes",
+                     first.length, first.text, sql_token_is(&first, "WITHOUT") ? " ROWID" : "");
     else if (p->has_constraints)
         order_refuse(p, &first);
     column_parse_take(p, name);

@@ -139,8 +139,8 @@ char *parser_name(parser *p)
 
 void parser_check_name(parser *p, const char *name)
 {
-    if (strlen(name) > SDB_MAX_NAME)
-        parser_error(p, "the name of a table or index is longer than %d bytes", SDB_MAX_NAME);
+    if (strlen(name) > NAME_MAX_BYTES)
+        parser_error(p, "the name of a table or index is longer than %d bytes", NAME_MAX_BYTES);
 }
 
 sdb_collation parser_collation(parser *p)

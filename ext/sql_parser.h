@@ -25,7 +25,10 @@ typedef struct parser {
     bool has_constraints; /* so no further column may follow */
 } parser;
 
-enum { COLUMN_LIMIT = 2000 }; /* SQLite's default: of a table's columns, of an index's parts */
+enum {
+    COLUMN_LIMIT = 2000,  /* SQLite's default: of a table's columns, of an index's parts */
+    NAME_MAX_BYTES = 4096 /* of an index's name, and of a table's with its schema's */
+};
 
 extern const char *const sql_collations[]; /* by sdb_collation, and a NULL */
 

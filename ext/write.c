@@ -102,9 +102,13 @@ static int values_read(vtable *t, sqlite3_value **argv, const sdb_row *old)
     return rc;
 }
 
+/* An UPDATE hands back what it has read, unless it has been told to write something else. What it has
+** read of a row that it has changed already (UPDATE FROM with several matches) is not known any
+** more. */
 static int revision_check(vtable *t, sqlite3_value *value, const sdb_row *old)
 {
     bool is_same = old ? sqlite3_value_nochange(value) ||
+                             sdb_row_revision(old) > t->read_revision ||
                              (uint64_t)sqlite3_value_int64(value) == sdb_row_revision(old)
                        : sqlite3_value_type(value) == SQLITE_NULL;
 
@@ -301,7 +305,7 @@ static int row_delete(vtable *t, int64_t rowid)
 int write_begin(vtable *t)
 {
     conn *c = t->conn;
-    int rc = txn_enroll(c, &t->base.zErrMsg);
+    int rc = t->is_in_file ? vtable_refuse_file(t) : txn_enroll(c, &t->base.zErrMsg);
 
     if (rc)
         return rc;

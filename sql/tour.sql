@@ -70,7 +70,7 @@ INSERT OR IGNORE INTO uni(code, name, category, ccc) VALUES ('0041', 'ANOTHER A'
 
 SELECT changes(), name FROM uni WHERE code = '0041';
 
--- 7. A transaction is undone at once, however much it wrote. Nor does a statement trip over its
+-- 7. A transaction is undone as a whole, however much it wrote. Nor does a statement trip over its
 --    own changes: this one changes the very key by which it reads.
 
 BEGIN;

@@ -1,5 +1,5 @@
 /* t_schema_sql.c - the parser of table definitions, compared with SQLite's own CREATE TABLE. */
-#include "schema_sql.h"
+#include "sql_parser.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -582,7 +582,7 @@ static void t_own_errors(void **state)
         {"a collate german",
          "no such collation sequence: german (there are BINARY, NOCASE and RTRIM)"},
         {"LIKE host", "LIKE is not supported yet; a column of that name needs quotes"},
-        {"a, WITHOUT ROWID", "WITHOUT is not supported yet; a column of that name needs quotes"},
+        {"a, WITHOUT ROWID", "WITHOUT ROWID is not supported yet; a column of that name needs quotes"},
         {"a, strict", "strict is not supported yet; a column of that name needs quotes"},
         {"a, store = 'fleet'", "store= is not supported yet"},
         {"a, storage=disk", "unknown storage: disk (there is storage=memory)"},
@@ -760,17 +760,17 @@ static void t_limits(void **state)
     table_sql_free(table);
     strcpy(text, "a, INDEX ");
     text[9] = 'n';
-    strcpy(text + 9 + SDB_MAX_NAME, "(a)");
+    strcpy(text + 9 + NAME_MAX_BYTES, "(a)");
     table_sql_free(parsed(text));
-    text[9 + SDB_MAX_NAME] = 'n';
-    strcpy(text + 10 + SDB_MAX_NAME, "(a)");
+    text[9 + NAME_MAX_BYTES] = 'n';
+    strcpy(text + 10 + NAME_MAX_BYTES, "(a)");
     check_error(text, "the name of a table or index is longer than 4096 bytes");
-    memset(text, 'n', SDB_MAX_NAME + 1);
-    text[SDB_MAX_NAME + 1] = 0;
+    memset(text, 'n', NAME_MAX_BYTES + 1);
+    text[NAME_MAX_BYTES + 1] = 0;
     assert_int_equal(SQLITE_ERROR, parse(text, "a", &table, &err));
     assert_non_null(strstr(err, ": the name of a table or index is longer than 4096 bytes"));
     sqlite3_free(err);
-    text[SDB_MAX_NAME] = 0;
+    text[NAME_MAX_BYTES] = 0;
     assert_int_equal(SQLITE_OK, parse(text, "a", &table, &err));
     table_sql_free(table);
     assert_int_equal(SQLITE_ERROR, parse(text, "a unique", &table, &err));
