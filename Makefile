@@ -4,8 +4,9 @@
 #   make test        everything a change must pass (installs what it needs on Debian)
 #   make asan        the same with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make tsan        the C tests with ThreadSanitizer
+#   make frozen      the C tests with published memory write-protected, and a check at each commit
 #   make fuzz        each fuzz target for FUZZ_SECONDS (clang)
-#   make check-all   test, asan, tsan and fuzz
+#   make check-all   test, asan, tsan, frozen and fuzz
 #   make bench       the benchmarks
 #   make bench-peers StateDB in Go and badger's skiplist beside ours; needs Go
 #   make demo        the guided tour, sql/tour.sql
@@ -91,7 +92,7 @@ $(WITH_SQL): $(STATIC)
 $(WITH_SQL): LIBS += $(SQLITE_LIBS)
 $(TESTS): LIBS += -lcmocka
 $(FUZZ): LIBS += -fsanitize=fuzzer
-$(BUILD)/bench/bench_core: LIBS += -llmdb
+$(BUILD)/bench/bench_core $(BUILD)/bench/bench_reader: LIBS += -llmdb
 comma = ,
 $(PEERS): LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=sdb_%,malloc zalloc realloc arena_node arena_alloc)
 
@@ -102,6 +103,7 @@ $(TESTS) $(FUZZ) $(BENCH): %: %.o $(LIB)
 ASAN = BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
        SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
 TSAN = BUILD=build/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
+FROZEN = BUILD=build/frozen CFLAGS="-O1 -g -DSDB_FREEZE"
 FUZZING = BUILD=build/fuzz CC=clang CFLAGS="-O1 -g" \
           SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all"
 
@@ -115,6 +117,8 @@ build-asan:
 	@$(MAKE) $(ASAN) build-variant
 build-tsan:
 	@$(MAKE) $(TSAN) build-tests
+build-frozen:
+	@$(MAKE) $(FROZEN) build-tests
 build-fuzzing:
 	@$(MAKE) $(FUZZING) build-fuzz
 
@@ -128,6 +132,11 @@ asan tsan:
 	@$(MAKE) build-$@
 	@tests/run build/$@
 
+frozen:
+	@tests/setup
+	@$(MAKE) build-frozen
+	@SDB_CHECK=1 tests/run build/frozen
+
 fuzz:
 	@tests/setup fuzz
 	@$(MAKE) build-fuzzing
@@ -135,8 +144,9 @@ fuzz:
 
 check-all:
 	@tests/setup fuzz
-	@$(MAKE) build-test build-asan build-tsan build-fuzzing
+	@$(MAKE) build-test build-asan build-tsan build-frozen build-fuzzing
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build build/asan build/tsan build/fuzz
+	@SDB_CHECK=1 tests/run build/frozen
 
 bench:
 	@tests/setup bench
@@ -164,6 +174,6 @@ clean:
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 
-.PHONY: all test check asan tsan fuzz check-all bench bench-peers demo install clean \
-        build-test build-variant build-tests build-fuzz build-bench build-peers build-asan build-tsan build-fuzzing
+.PHONY: all test check asan tsan frozen fuzz check-all bench bench-peers demo install clean \
+        build-test build-variant build-tests build-fuzz build-bench build-peers build-asan build-tsan build-frozen build-fuzzing
 .SECONDARY:

@@ -11,6 +11,7 @@
 #include "mem.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -38,6 +39,7 @@ enum {
     PAGE_NONE = 0,  /* at or above top, or inside a run */
     PAGE_FREE = 254, /* first or last page of a free run */
     PAGE_RUN = 255,  /* first page of a large object; other values: size class + 1 */
+    PAGE_FROZEN = 2, /* see sdb_arena_freeze */
     NO_BLOCK = 0xffff
 };
 
@@ -51,7 +53,7 @@ struct sdb_page {
     };
     uint16_t free; /* first free block, in 8-byte units from the page's start, or NO_BLOCK */
     uint8_t kind;
-    uint8_t linked;      /* is in its class's list of pages with a free block */
+    uint8_t linked;      /* 1: is in its class's list of pages with a free block; or PAGE_FROZEN */
     uint32_t next, prev; /* in that list, or in a list of free runs; 0 ends */
 };
 
@@ -173,7 +175,7 @@ static int region_grow(sdb_arena *a, uint64_t bytes)
     uint64_t tables = want / SDB_PAGE * sizeof(sdb_page); /* a STEP of pages fills 1 KiB of them */
     tables = (tables + SDB_PAGE - 1) / SDB_PAGE * SDB_PAGE;
     if (mprotect(a->page, tables, PROT_READ | PROT_WRITE) != 0 ||
-        mprotect(a->base, want, PROT_READ | PROT_WRITE) != 0)
+        mprotect(a->base + a->writable, want - a->writable, PROT_READ | PROT_WRITE) != 0)
         return SDB_NOMEM;
     POISON(a->base + a->writable, want - a->writable);
     a->writable = want;
@@ -347,17 +349,63 @@ static sdb_link block_take(sdb_arena *a, unsigned c)
     return (sdb_link)((n * (SDB_PAGE / 8) + offset) << 1);
 }
 
+#ifdef SDB_FREEZE
+/* Where the system has no more mappings a page just stays writable; back it must come. */
+static void pages_protect(sdb_arena *a, uint32_t first, uint32_t length, int protection)
+{
+    int rc = mprotect(a->base + (uint64_t)first * SDB_PAGE, (uint64_t)length * SDB_PAGE, protection);
+    if (rc != 0 && protection != PROT_READ)
+        abort();
+}
+
+void sdb_arena_freeze(sdb_arena *a)
+{
+    uint32_t length;
+    memset(a->partial, 0, sizeof a->partial);
+    for (uint32_t n = 1; n < a->top; n += length) {
+        sdb_page *p = &a->page[n];
+        bool is_cut = p->kind != PAGE_FREE && p->kind != PAGE_RUN;
+        length = is_cut ? 1 : p->length;
+        if (is_cut && p->used == 0) {
+            partial_link(a, n, p->kind - 1u);
+        } else if (p->kind != PAGE_FREE && p->linked != PAGE_FROZEN) {
+            p->linked = PAGE_FROZEN;
+            pages_protect(a, n, length, PROT_READ);
+        }
+    }
+}
+
+void sdb_arena_thaw(sdb_arena *a, sdb_link ref)
+{
+    pages_protect(a, (ref >> 1) / (SDB_PAGE / 8), 1, PROT_READ | PROT_WRITE);
+}
+
+static void pages_give(sdb_arena *a, uint32_t first, uint32_t length)
+{
+    pages_protect(a, first, length, PROT_READ | PROT_WRITE);
+    run_give(a, first, length);
+}
+#else
+#define pages_give run_give
+#endif
+
 static void block_give(sdb_arena *a, sdb_link ref, unsigned c)
 {
     uint32_t at = ref >> 1, n = at / (SDB_PAGE / 8), size = class_size(c);
     sdb_page *p = &a->page[n];
     uint16_t *link = sdb_at(a->base, ref);
     assert(p->kind == c + 1 && p->used > 0 && at % (SDB_PAGE / 8) * 8 % size == 0);
+    counter_add(&a->live, -(int64_t)size);
+    if (p->linked == PAGE_FROZEN) {
+        POISON(link, size);
+        if (--p->used == 0)
+            pages_give(a, n, 1);
+        return;
+    }
     *link = p->free;
     POISON(link, size);
     p->free = (uint16_t)(at % (SDB_PAGE / 8));
     p->used--;
-    counter_add(&a->live, -(int64_t)size);
     if (!p->linked)
         partial_link(a, n, c);
     /* An empty page goes back, but for the last one of its class: it would only be fetched again. */
@@ -431,7 +479,7 @@ void sdb_arena_free(sdb_arena *a, sdb_link ref, size_t size)
     assert(a->page[first].kind == PAGE_RUN && a->page[first].length == pages);
     POISON(a->base + (uint64_t)first * SDB_PAGE, (uint64_t)pages * SDB_PAGE);
     counter_add(&a->live, -(int64_t)((uint64_t)pages * SDB_PAGE));
-    run_give(a, first, pages);
+    pages_give(a, first, pages);
 }
 
 const char *sdb_arena_check(const sdb_arena *a)
@@ -459,7 +507,7 @@ const char *sdb_arena_check(const sdb_arena *a)
         unsigned c = p->kind - 1u, size = class_size(c);
         if (p->used > SDB_PAGE / size || p->fresh > SDB_PAGE / size || p->used > p->fresh)
             return "a page holds more blocks than it has";
-        if (p->linked != (p->used < SDB_PAGE / size))
+        if (p->linked != PAGE_FROZEN && p->linked != (p->used < SDB_PAGE / size))
             return "a page with a free block is not listed, or a full one is";
         used++;
         live += (uint64_t)p->used * size;

@@ -78,6 +78,17 @@ void sdb_arena_free(sdb_arena *a, sdb_link ref, size_t size);
 /* Give memory that has become idle back to the system, when there is much of it. */
 void sdb_arena_trim(sdb_arena *a);
 
+/* At a commit, in a build to find bugs with (make frozen): all objects there are become read-only, so
+** that who writes to one is found at once. New ones come from other pages, and a page is used again
+** when everything in it has been freed. thaw: an object that nobody sees may be written. */
+#ifdef SDB_FREEZE
+void sdb_arena_freeze(sdb_arena *a);
+void sdb_arena_thaw(sdb_arena *a, sdb_link ref);
+#else
+#define sdb_arena_freeze(a) ((void)(a))
+#define sdb_arena_thaw(a, ref) ((void)(a), (void)(ref))
+#endif
+
 /* NULL when the page tables agree with themselves and the counters, else what is wrong. */
 const char *sdb_arena_check(const sdb_arena *a);
 

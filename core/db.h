@@ -89,6 +89,9 @@ static inline uint64_t sdb_tick(sdb_db *db)
 void sdb_snapshot_link(sdb_db *db, sdb_snapshot *snap);
 void sdb_snapshot_unlink(sdb_snapshot *snap);
 
+/* Under the mutex: hold the newest root in place of the one it holds. */
+void sdb_snapshot_renew(sdb_snapshot *snap);
+
 /* Under the mutex, holding nothing: hold what another one holds. */
 void sdb_snapshot_copy(sdb_snapshot *snap, const sdb_snapshot *of);
 

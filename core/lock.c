@@ -89,14 +89,14 @@ static bool is_newest(const sdb_txn *txn, const sdb_table *table)
 /* With the table locked, which has changed: a transaction can be made to see its newest version while
 ** it has read nothing, for what it has locked and written by then is the newest anyway. (A savepoint
 ** would bring back tables as they were.) */
-static int lock_refresh(sdb_txn *txn, const sdb_table *table)
+static int lock_refresh(sdb_txn *txn)
 {
-    pthread_mutex_lock(&txn->db->mutex);
-    bool is_there = sdb_root_version(atomic_load(&txn->db->root), table);
-    pthread_mutex_unlock(&txn->db->mutex);
-    if (!is_there || txn->has_looked || txn->n_savepoint) /* dropped: our base may be all that keeps it */
+    if (txn->has_looked || txn->n_savepoint)
         return SDB_STALE;
-    return sdb_txn_rebase(txn);
+    pthread_mutex_lock(&txn->db->mutex);
+    int rc = sdb_txn_rebase(txn);
+    pthread_mutex_unlock(&txn->db->mutex);
+    return rc;
 }
 
 int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
@@ -121,7 +121,7 @@ int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
     if (rc != SDB_OK)
         return rc;
     if (!is_fresh)
-        rc = lock_refresh(txn, table);
+        rc = lock_refresh(txn);
     sdb_version *base = rc == SDB_OK ? sdb_txn_version(txn, table) : NULL;
     if (now && (!base || now->room < base->set->n)) {
         sdb_version_free(now);

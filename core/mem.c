@@ -100,6 +100,11 @@ int64_t sdb_mem_inject(int64_t n, bool persistent)
     return raised;
 }
 
+bool sdb_mem_injecting(void)
+{
+    return atomic_load_explicit(&is_injecting, memory_order_relaxed);
+}
+
 bool sdb_mem_fault(void)
 {
     if (!atomic_load_explicit(&is_injecting, memory_order_relaxed))

@@ -34,6 +34,8 @@ int64_t sdb_mem_blocks(void);
 ** n = 0 ends the injection. Returns how many faults the ended injection has raised. */
 int64_t sdb_mem_inject(int64_t n, bool persistent);
 
+bool sdb_mem_injecting(void);
+
 /* Whether the allocation about to be made is to fail. */
 bool sdb_mem_fault(void);
 

@@ -500,6 +500,7 @@ void sdb_radix_free(sdb_arena *a, sdb_link root, uint64_t floor,
         } else if (next) {
             sdb_node *n = sdb_at(a->base, next);
             if (sdb_node_stamp(n) > floor) {
+                sdb_arena_thaw(a, next);
                 n->count = at;
                 at = next;
                 next = n->leaf;

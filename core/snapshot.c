@@ -77,6 +77,13 @@ void sdb_snapshot_take(sdb_snapshot *snap)
     }
 }
 
+void sdb_snapshot_renew(sdb_snapshot *snap)
+{
+    assert(snap->root);
+    snap->root = atomic_load(&snap->db->root);
+    atomic_store(&snap->pin, atomic_load_explicit(&snap->root->version, memory_order_relaxed));
+}
+
 void sdb_snapshot_drop(sdb_snapshot *snap)
 {
     if (!snap->root)

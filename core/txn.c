@@ -9,26 +9,44 @@
 
 /* ---------------------------------------------------------------- begin */
 
-int sdb_txn_rebase(sdb_txn *txn)
+/* Room to see all tables of a root. SDB_NOMEM: nothing has changed. */
+static int tables_reserve(sdb_txn *txn, uint32_t n)
 {
-    if (txn->base.root)
-        sdb_snapshot_drop(&txn->base);
-    sdb_snapshot_take(&txn->base);
+    if (n <= txn->table_room)
+        return SDB_OK;
+    sdb_version **table = sdb_realloc(txn->table, (n + 4u) * sizeof *table);
+    if (!table)
+        return SDB_NOMEM;
+    txn->table = table;
+    txn->table_room = n + 4;
+    return SDB_OK;
+}
+
+/* See the tables of the base, and those locked or created here as they are here. */
+static void tables_see(sdb_txn *txn)
+{
     const sdb_root *root = txn->base.root;
-    uint32_t n = root->n > txn->n_table ? root->n : txn->n_table; /* with those made here */
-    txn->n_table = 0;
-    if (n > txn->table_room) {
-        sdb_version **table = sdb_realloc(txn->table, (n + 4u) * sizeof *table);
-        if (!table)
-            return SDB_NOMEM;
-        txn->table = table;
-        txn->table_room = n + 4;
-    }
+    uint32_t n = root->n > txn->n_table ? root->n : txn->n_table;
     for (uint32_t i = 0; i < n; i++)
         txn->table[i] = i < root->n ? root->table[i] : NULL;
     for (uint32_t i = 0; i < txn->n_work; i++)
         txn->table[txn->work[i].table->slot] = txn->work[i].is_dropped ? NULL : txn->work[i].now;
     txn->n_table = n;
+}
+
+int sdb_txn_rebase(sdb_txn *txn)
+{
+    const sdb_root *now = atomic_load(&txn->db->root), *base = txn->base.root;
+    for (uint32_t i = 0; i < base->n; i++) {
+        const sdb_version *v = base->table[i];
+        if (v && now->table[i] != v && !sdb_root_version(now, v->table))
+            return SDB_STALE; /* dropped: our base may be all that keeps it */
+    }
+    int rc = tables_reserve(txn, now->n);
+    if (rc != SDB_OK)
+        return rc;
+    sdb_snapshot_renew(&txn->base);
+    tables_see(txn);
     return SDB_OK;
 }
 
@@ -53,10 +71,12 @@ int sdb_txn_begin(sdb_db *db, sdb_txn **out)
         return SDB_NOMEM;
     txn->timeout_ms = 0;
     txn->has_looked = txn->is_interrupted = false;
-    if (sdb_txn_rebase(txn) != SDB_OK) {
+    sdb_snapshot_take(&txn->base);
+    if (tables_reserve(txn, txn->base.root->n) != SDB_OK) {
         sdb_txn_abort(txn);
         return SDB_NOMEM;
     }
+    tables_see(txn);
     txn->start = txn->stamp = sdb_tick(db);
     txn->floor = 0;
     assert(txn->stamp < SDB_STAMP_MAX);
@@ -300,6 +320,9 @@ int sdb_txn_commit(sdb_txn *txn)
     sdb_stage_drop(txn);
     while (txn->n_savepoint > 0)
         sdb_savepoint_pop(txn);
+    for (uint32_t i = 0; i < txn->n_work; i++)
+        sdb_arena_freeze(&txn->work[i].table->arena);
+    sdb_commit_check(txn);
     txn_finish(txn, true);
     return SDB_OK;
 }

@@ -98,8 +98,8 @@ struct sdb_txn {
 sdb_work *sdb_work_new(sdb_txn *txn, sdb_table *table);
 void sdb_work_drop(sdb_txn *txn, sdb_work *w);
 
-/* Take the base, anew if there is one: the tables that are not locked become the newest there are.
-** SDB_NOMEM: the transaction sees no table any more. */
+/* Under the mutex: take the base anew, so that tables which are not locked become the newest there are.
+** SDB_STALE: one of them is gone, and the caller may hold it still. SDB_NOMEM. Then nothing changes. */
 SDB_MUST int sdb_txn_rebase(sdb_txn *txn);
 
 /* The work made last begins now. */
@@ -151,6 +151,10 @@ static inline sdb_version *sdb_txn_version(const sdb_txn *txn, const sdb_table *
     sdb_version *v = table->slot < txn->n_table ? txn->table[table->slot] : NULL;
     return v && v->table == table ? v : NULL;
 }
+
+/* check.c: with SDB_CHECK=1 in the environment, check what is about to be published, and abort() with
+** a sentence on stderr where something is wrong. */
+void sdb_commit_check(const sdb_txn *txn);
 
 /* lock.c, under the store's mutex: give the lock of a table to whoever waits for it, or to nobody. */
 void sdb_table_hand_over(sdb_table *table);
