@@ -127,15 +127,10 @@ test check:
 	@$(MAKE) build-test
 	@tests/run build
 
-asan tsan:
+asan tsan frozen:
 	@tests/setup
 	@$(MAKE) build-$@
 	@tests/run build/$@
-
-frozen:
-	@tests/setup
-	@$(MAKE) build-frozen
-	@SDB_CHECK=1 tests/run build/frozen
 
 fuzz:
 	@tests/setup fuzz
@@ -145,8 +140,7 @@ fuzz:
 check-all:
 	@tests/setup fuzz
 	@$(MAKE) build-test build-asan build-tsan build-frozen build-fuzzing
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build build/asan build/tsan build/fuzz
-	@SDB_CHECK=1 tests/run build/frozen
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build build/asan build/tsan build/frozen build/fuzz
 
 bench:
 	@tests/setup bench
