@@ -56,7 +56,7 @@ LIB = $(BUILD)/libstatedb.a
 WITH_SQL = $(filter %/bench_sql %/t_schema_sql %/fuzz_schema_sql,$(TESTS) $(FUZZ) $(BENCH)) \
            $(filter $(BUILD)/tests/t_sql_% $(BUILD)/tests/fuzz_sql_%,$(TESTS) $(FUZZ))
 
-all: $(LOADABLE) $(LIB) statedb.$(SO)
+all: $(LOADABLE) $(LIB) $(if $(filter build,$(BUILD)),statedb.$(SO))
 
 statedb.$(SO): $(LOADABLE)
 	ln -sf $< $@
