@@ -1,14 +1,13 @@
 /* fuzz_key.c - keys of two columns order as their values do, none is the beginning of another, and
-** sdb_key_diff finds the first byte that differs. A libFuzzer target; with FUZZ_MAIN a program that
-** reads the files it is given. */
+** sdb_key_diff finds the first byte that differs. */
+#include "fuzz.h"
+
 #include "../core/key.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(bool holds, const char *what)
 {
@@ -224,21 +223,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(y.at);
     return 0;
 }
-
-#ifdef FUZZ_MAIN
-int main(int argc, char **argv)
-{
-    static uint8_t data[1 << 20];
-
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        if (!file) {
-            perror(argv[i]);
-            return 1;
-        }
-        LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof data, file));
-        fclose(file);
-    }
-    return 0;
-}
-#endif

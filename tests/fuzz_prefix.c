@@ -1,6 +1,7 @@
 /* fuzz_prefix.c - text that is read as a prefix is written as one text, and that is read as the same
-** prefix; the system's inet_pton agrees about what is an IP address. A libFuzzer target; with
-** FUZZ_MAIN a program that reads the files it is given. */
+** prefix; the system's inet_pton agrees about what is an IP address. */
+#include "fuzz.h"
+
 #include "../core/prefix.h"
 
 #include <stdio.h>
@@ -8,8 +9,6 @@
 #include <string.h>
 
 #include <arpa/inet.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(bool holds, const char *what)
 {
@@ -63,21 +62,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(is_address || is_address6, "no IP address");
     return 0;
 }
-
-#ifdef FUZZ_MAIN
-int main(int argc, char **argv)
-{
-    static uint8_t data[1 << 20];
-
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        if (!file) {
-            perror(argv[i]);
-            return 1;
-        }
-        LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof data, file));
-        fclose(file);
-    }
-    return 0;
-}
-#endif

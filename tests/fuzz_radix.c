@@ -1,54 +1,14 @@
-/* fuzz_radix.c - bytes as a script of changes to a radix tree, against a sorted array; older versions
-** are kept and read again. A libFuzzer target; with FUZZ_MAIN a program that reads
-** the files it is given. */
-#include "../core/mem.h"
-#include "../core/radix.h"
+/* fuzz_radix.c - bytes as a script of changes to a radix tree, against a sorted array; older
+** versions are kept and read again. */
+#include "fuzz.h"
+#include "leaf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 #define CHECK(cond) ((cond) ? (void)0 : (fprintf(stderr, "%d: %s\n", __LINE__, #cond), abort()))
 
 enum { KEY_MAX = 72, LEAVES = 400, STEPS = 200, KEPT = 4 };
-
-/* ---------------------------------------------------------------- leaves that store their key */
-
-typedef struct leaf {
-    uint64_t stamp;
-    uint32_t len;
-    uint8_t key[];
-} leaf;
-
-static size_t leaf_diff(const void *ctx, const void *p, const uint8_t *key, size_t len, int *byte)
-{
-    (void)ctx;
-    const leaf *l = p;
-    size_t i = 0;
-    while (i < len && i < l->len && key[i] == l->key[i])
-        i++;
-    *byte = i < l->len ? l->key[i] : -1;
-    return i;
-}
-
-static int leaf_key(const void *ctx, const void *p, sdb_buf *out)
-{
-    (void)ctx;
-    const leaf *l = p;
-    CHECK(sdb_buf_reserve(out, l->len + 1) == SDB_OK);
-    if (l->len)
-        memcpy(out->at + out->n, l->key, l->len);
-    out->n += l->len;
-    return SDB_OK;
-}
-
-static const sdb_leaves HOW = {leaf_diff, leaf_key, NULL};
-
-static size_t leaf_size(size_t len)
-{
-    return (sizeof(leaf) + len + 7) / 8 * 8;
-}
 
 /* ---------------------------------------------------------------- the tree and its model */
 
@@ -113,7 +73,7 @@ static size_t model_find(const tree *t, const uint8_t *key, size_t len, bool *hi
 static void check_version(const tree *t, const version *v)
 {
     uint64_t leaves;
-    const char *wrong = sdb_radix_check(&HOW, t->arena.base, v->root, t->edit.stamp, &leaves);
+    const char *wrong = sdb_radix_check(&KEYED_LEAVES, t->arena.base, v->root, t->edit.stamp, &leaves);
     sdb_iter it;
     size_t i = 0;
     if (wrong)
@@ -121,7 +81,7 @@ static void check_version(const tree *t, const version *v)
     CHECK(!wrong);
     CHECK(leaves == v->n && sdb_radix_count(t->arena.base, v->root) == v->n);
     sdb_iter_init(&it);
-    sdb_iter_open(&it, &HOW, t->arena.base, v->root);
+    sdb_iter_open(&it, &KEYED_LEAVES, t->arena.base, v->root);
     for (int rc = sdb_iter_first(&it); rc == SDB_OK; rc = sdb_iter_next(&it), i++)
         CHECK(i < v->n && it.leaf == v->at[i]);
     CHECK(i == v->n);
@@ -180,7 +140,7 @@ static void step_put(tree *t, const uint8_t *key, size_t len)
     l->len = (uint32_t)len;
     memcpy(l->key, key, len);
     uint64_t live = t->arena.live, need = sdb_radix_need(&t->arena, len);
-    sdb_link old = sdb_radix_put(&HOW, &t->edit, &t->now.root, key, len, link);
+    sdb_link old = sdb_radix_put(&KEYED_LEAVES, &t->edit, &t->now.root, key, len, link);
     CHECK(t->arena.live <= live + need);
     CHECK(old == (hit ? t->now.at[at] : 0));
     if (hit) {
@@ -201,7 +161,7 @@ static void step_del(tree *t, const uint8_t *key, size_t len, bool is_known)
     if (is_known && hit) {
         sdb_radix_take(&t->edit, &t->now.root, key, len, want);
     } else {
-        CHECK(sdb_radix_del(&HOW, &t->edit, &t->now.root, key, len) == want);
+        CHECK(sdb_radix_del(&KEYED_LEAVES, &t->edit, &t->now.root, key, len) == want);
         CHECK(hit || t->now.root == root);
     }
     if (!hit)
@@ -217,10 +177,10 @@ static void step_seek(const tree *t, const uint8_t *key, size_t len)
     size_t at = model_find(t, key, len, &hit), end = at, n = t->now.n;
     const sdb_link *leaves = t->now.at;
     sdb_iter it;
-    CHECK(sdb_radix_get(&HOW, t->arena.base, t->now.root, key, len) == (hit ? leaves[at] : 0));
-    CHECK(sdb_radix_rank(&HOW, t->arena.base, t->now.root, key, len) == at);
+    CHECK(sdb_radix_get(&KEYED_LEAVES, t->arena.base, t->now.root, key, len) == (hit ? leaves[at] : 0));
+    CHECK(sdb_radix_rank(&KEYED_LEAVES, t->arena.base, t->now.root, key, len) == at);
     sdb_iter_init(&it);
-    sdb_iter_open(&it, &HOW, t->arena.base, t->now.root);
+    sdb_iter_open(&it, &KEYED_LEAVES, t->arena.base, t->now.root);
     CHECK(sdb_iter_seek(&it, key, len) == (at < n ? SDB_OK : SDB_DONE));
     CHECK(at == n || it.leaf == leaves[at]);
     CHECK(at == n || sdb_iter_prev(&it) == (at > 0 ? SDB_OK : SDB_DONE));
@@ -341,21 +301,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(t.budget.used == 0 && sdb_mem_blocks() == 0);
     return 0;
 }
-
-#ifdef FUZZ_MAIN
-int main(int argc, char **argv)
-{
-    static uint8_t data[1 << 20];
-
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        if (!file) {
-            perror(argv[i]);
-            return 1;
-        }
-        LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof data, file));
-        fclose(file);
-    }
-    return 0;
-}
-#endif

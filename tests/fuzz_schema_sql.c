@@ -1,6 +1,7 @@
 /* fuzz_schema_sql.c - a definition that we accept is one that SQLite accepts, with the same columns;
-** one that we call a syntax error is one for SQLite, too. A libFuzzer target; with FUZZ_MAIN a
-** program that reads the files it is given. */
+** one that we call a syntax error is one for SQLite, too. */
+#include "fuzz.h"
+
 #include "schema_sql.h"
 
 #include <stdint.h>
@@ -8,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sqlite3.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static sqlite3 *db;
 
@@ -113,21 +112,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sqlite3_free(body);
     return 0;
 }
-
-#ifdef FUZZ_MAIN
-int main(int argc, char **argv)
-{
-    static uint8_t data[1 << 20];
-
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        if (!file) {
-            perror(argv[i]);
-            return 1;
-        }
-        LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof data, file));
-        fclose(file);
-    }
-    return 0;
-}
-#endif

@@ -1,14 +1,14 @@
 /* fuzz_store.c - bytes as a script of two transactions over two tables, with savepoints, snapshots,
-** cursors, indexes and tables that come and go, and calls that get no memory, against a model that is
-** plain arrays. A libFuzzer target; with FUZZ_MAIN a program that reads the files it is given. */
+** cursors, indexes and tables that come and go, and calls that get no memory, against a model that
+** is plain arrays. */
+#include "fuzz.h"
+
 #include "../core/mem.h"
 #include "../core/statedb.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define CHECK(cond) ((cond) ? (void)0 : (fprintf(stderr, "%d: %s\n", __LINE__, #cond), abort()))
 
@@ -603,21 +603,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(sdb_mem_blocks() == 0);
     return 0;
 }
-
-#ifdef FUZZ_MAIN
-int main(int argc, char **argv)
-{
-    static uint8_t data[1 << 20];
-
-    for (int i = 1; i < argc; i++) {
-        FILE *file = fopen(argv[i], "rb");
-        if (!file) {
-            perror(argv[i]);
-            return 1;
-        }
-        LLVMFuzzerTestOneInput(data, fread(data, 1, sizeof data, file));
-        fclose(file);
-    }
-    return 0;
-}
-#endif

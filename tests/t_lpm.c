@@ -1,8 +1,9 @@
 /* t_lpm.c - trees of prefixes against a list that is searched from end to end, with older versions
 ** kept and read again; and a routing table of the Internet. */
 #define _POSIX_C_SOURCE 200809L
+#include "tree.h"
+
 #include "../core/lpm.h"
-#include "../core/mem.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,37 +13,6 @@
 #include <cmocka.h>
 
 /* ---------------------------------------------------------------- the tree under test */
-
-typedef struct tree {
-    sdb_budget budget;
-    sdb_arena arena;
-    sdb_edit edit;
-    sdb_link root;
-} tree;
-
-static uint64_t rng = 88172645463325252u;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
-
-static void tree_open(tree *t)
-{
-    memset(t, 0, sizeof *t);
-    assert_int_equal(sdb_arena_init(&t->arena, &t->budget), SDB_OK);
-    t->edit.arena = &t->arena;
-    t->edit.stamp = 1;
-}
-
-/* Everything made so far becomes immutable, as at a commit. */
-static void tree_freeze(tree *t)
-{
-    t->edit.floor = t->edit.stamp++;
-}
 
 /* Free what was retired; no older version may be read after it. */
 static void tree_settle(tree *t)
@@ -60,12 +30,7 @@ static void tree_close(tree *t)
 {
     tree_settle(t);
     sdb_lpm_free(&t->arena, t->root, 0, NULL, NULL);
-    assert_int_equal(t->arena.live, 0);
-    assert_null(sdb_arena_check(&t->arena));
-    sdb_links_fini(&t->edit.retired);
-    sdb_arena_fini(&t->arena);
-    assert_int_equal(t->budget.used, 0);
-    assert_int_equal(sdb_mem_blocks(), 0);
+    tree_fini(t);
 }
 
 static void tree_reserve(tree *t, const sdb_prefix *p)

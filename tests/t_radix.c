@@ -1,6 +1,6 @@
 /* t_radix.c - the radix tree against a sorted array, with older versions kept and read again. */
-#include "../core/mem.h"
-#include "../core/radix.h"
+#include "leaf.h"
+#include "tree.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,76 +8,7 @@
 
 #include <cmocka.h>
 
-/* ---------------------------------------------------------------- leaves that store their key */
-
-typedef struct leaf {
-    uint64_t stamp;
-    uint32_t len;
-    uint8_t key[];
-} leaf;
-
-static size_t leaf_diff(const void *ctx, const void *p, const uint8_t *key, size_t len, int *byte)
-{
-    (void)ctx;
-    const leaf *l = p;
-    size_t i = 0;
-    while (i < len && i < l->len && key[i] == l->key[i])
-        i++;
-    *byte = i < l->len ? l->key[i] : -1;
-    return i;
-}
-
-static int leaf_key(const void *ctx, const void *p, sdb_buf *out)
-{
-    (void)ctx;
-    const leaf *l = p;
-    int rc = sdb_buf_reserve(out, l->len + 1);
-    if (rc == SDB_OK && l->len)
-        memcpy(out->at + out->n, l->key, l->len);
-    out->n += rc == SDB_OK ? l->len : 0;
-    return rc;
-}
-
-static const sdb_leaves LEAVES = {leaf_diff, leaf_key, NULL};
-
-static size_t leaf_size(size_t len)
-{
-    size_t n = (sizeof(leaf) + len + 7) / 8 * 8;
-    return n < 16 ? 16 : n;
-}
-
 /* ---------------------------------------------------------------- the tree under test */
-
-typedef struct tree {
-    sdb_budget budget;
-    sdb_arena arena;
-    sdb_edit edit;
-    sdb_link root;
-} tree;
-
-static uint64_t rng = 88172645463325252u;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
-
-static void tree_open(tree *t)
-{
-    memset(t, 0, sizeof *t);
-    assert_int_equal(sdb_arena_init(&t->arena, &t->budget), SDB_OK);
-    t->edit.arena = &t->arena;
-    t->edit.stamp = 1;
-}
-
-/* Everything made so far becomes immutable, as at a commit. */
-static void tree_freeze(tree *t)
-{
-    t->edit.floor = t->edit.stamp++;
-}
 
 static void leaf_free(void *ctx, sdb_link link)
 {
@@ -104,12 +35,7 @@ static void tree_close(tree *t)
 {
     tree_settle(t);
     sdb_radix_free(&t->arena, t->root, 0, leaf_free, t);
-    assert_int_equal(t->arena.live, 0);
-    assert_null(sdb_arena_check(&t->arena));
-    sdb_links_fini(&t->edit.retired);
-    sdb_arena_fini(&t->arena);
-    assert_int_equal(t->budget.used, 0);
-    assert_int_equal(sdb_mem_blocks(), 0);
+    tree_fini(t);
 }
 
 static void tree_reserve(tree *t, size_t len)
@@ -130,7 +56,7 @@ static bool tree_put(tree *t, const uint8_t *key, size_t len)
     if (len)
         memcpy(l->key, key, len);
     uint64_t before = t->arena.live;
-    sdb_link old = sdb_radix_put(&LEAVES, &t->edit, &t->root, key, len, link);
+    sdb_link old = sdb_radix_put(&KEYED_LEAVES, &t->edit, &t->root, key, len, link);
     assert_true(t->arena.live <= before + sdb_radix_need(&t->arena, len));
     if (old)
         sdb_links_push(&t->edit.retired, old);
@@ -140,7 +66,7 @@ static bool tree_put(tree *t, const uint8_t *key, size_t len)
 static bool tree_del(tree *t, const uint8_t *key, size_t len)
 {
     tree_reserve(t, len);
-    sdb_link old = sdb_radix_del(&LEAVES, &t->edit, &t->root, key, len);
+    sdb_link old = sdb_radix_del(&KEYED_LEAVES, &t->edit, &t->root, key, len);
     if (old)
         sdb_links_push(&t->edit.retired, old);
     return old != 0;
@@ -149,7 +75,7 @@ static bool tree_del(tree *t, const uint8_t *key, size_t len)
 static void tree_check(tree *t, uint64_t count)
 {
     uint64_t leaves;
-    const char *wrong = sdb_radix_check(&LEAVES, t->arena.base, t->root, t->edit.stamp, &leaves);
+    const char *wrong = sdb_radix_check(&KEYED_LEAVES, t->arena.base, t->root, t->edit.stamp, &leaves);
     if (wrong)
         fail_msg("%s", wrong);
     assert_int_equal(leaves, count);
@@ -198,7 +124,7 @@ static void assert_version(const tree *t, sdb_link root, const model *m)
 {
     sdb_iter it;
     sdb_iter_init(&it);
-    sdb_iter_open(&it, &LEAVES, t->arena.base, root);
+    sdb_iter_open(&it, &KEYED_LEAVES, t->arena.base, root);
     size_t i = 0;
     for (int rc = sdb_iter_first(&it); rc == SDB_OK; rc = sdb_iter_next(&it), i++)
         assert_ptr_equal(sdb_at(t->arena.base, it.leaf), m->at[i]);
@@ -213,12 +139,12 @@ static void assert_seeks(const tree *t, const model *m, const uint8_t *key, size
 {
     bool hit;
     size_t at = model_find(m, key, len, &hit);
-    sdb_link got = sdb_radix_get(&LEAVES, t->arena.base, t->root, key, len);
+    sdb_link got = sdb_radix_get(&KEYED_LEAVES, t->arena.base, t->root, key, len);
     assert_int_equal(got != 0, hit);
-    assert_int_equal(sdb_radix_rank(&LEAVES, t->arena.base, t->root, key, len), at);
+    assert_int_equal(sdb_radix_rank(&KEYED_LEAVES, t->arena.base, t->root, key, len), at);
     sdb_iter it;
     sdb_iter_init(&it);
-    sdb_iter_open(&it, &LEAVES, t->arena.base, t->root);
+    sdb_iter_open(&it, &KEYED_LEAVES, t->arena.base, t->root);
     for (int step = 0; step < 3; step++) { /* forwards and back from the lower bound */
         int rc = step == 0 ? sdb_iter_seek(&it, key, len)
                            : step == 1 ? sdb_iter_next(&it) : sdb_iter_prev(&it);
@@ -299,7 +225,7 @@ static void model_step(tree *t, model *m, int shape)
             memmove(m->at + at + 1, m->at + at, (m->n - at) * sizeof *m->at);
             m->n++;
         }
-        m->at[at] = sdb_at(t->arena.base, sdb_radix_get(&LEAVES, t->arena.base, t->root, key, len));
+        m->at[at] = sdb_at(t->arena.base, sdb_radix_get(&KEYED_LEAVES, t->arena.base, t->root, key, len));
     } else {
         assert_int_equal(tree_del(t, key, len), hit);
         if (hit) {
@@ -435,7 +361,7 @@ static void test_long_keys(void **state)
     tree_check(&t, 4);
     sdb_iter it;
     sdb_iter_init(&it);
-    sdb_iter_open(&it, &LEAVES, t.arena.base, t.root);
+    sdb_iter_open(&it, &KEYED_LEAVES, t.arena.base, t.root);
     assert_int_equal(sdb_iter_last(&it), SDB_OK);
     assert_int_equal(((leaf *)sdb_at(t.arena.base, it.leaf))->key[LEN - 1], 'l');
     assert_int_equal(sdb_iter_prev(&it), SDB_OK);
