@@ -1,12 +1,13 @@
 # StateDB for SQLite.
 #
 #   make             build/statedb.so (.dylib on macOS), build/libstatedb.a, and ./statedb.so
-#   make test        everything a change must pass (installs what it needs on Debian)
+#   make test        everything a change must pass (installs what it needs on Debian); and the same of
+#                    the VARIANTS named, as in VARIANTS="asan tsan frozen fuzz"
 #   make asan        the same with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make tsan        the C tests with ThreadSanitizer
 #   make frozen      the C tests with published memory write-protected, and a check at each commit
 #   make fuzz        each fuzz target for FUZZ_SECONDS (clang)
-#   make check-all   test, asan, tsan, frozen and fuzz
+#   make check-all   test with all variants
 #   make bench       the benchmarks
 #   make bench-peers StateDB in Go and badger's skiplist beside ours; needs Go
 #   make demo        the guided tour, sql/tour.sql
@@ -21,6 +22,7 @@ MAKEFLAGS += --no-print-directory
 BUILD = build
 PREFIX = /usr/local
 FUZZ_SECONDS = 30
+VARIANTS =
 SQLITE_CFLAGS =
 SQLITE_LIBS = -lsqlite3
 
@@ -110,7 +112,7 @@ FUZZING = BUILD=build/fuzz CC=clang CFLAGS="-O1 -g" \
 build-test: all $(TESTS)
 build-variant: $(LOADABLE) $(TESTS)
 build-tests: $(TESTS)
-build-fuzz: $(FUZZ)
+build-targets: $(FUZZ)
 build-bench: $(BENCH)
 build-peers: $(PEERS)
 build-asan:
@@ -119,28 +121,21 @@ build-tsan:
 	@$(MAKE) $(TSAN) build-tests
 build-frozen:
 	@$(MAKE) $(FROZEN) build-tests
-build-fuzzing:
-	@$(MAKE) $(FUZZING) build-fuzz
+build-fuzz:
+	@$(MAKE) $(FUZZING) build-targets
 
 test check:
-	@tests/setup
-	@$(MAKE) build-test
-	@tests/run build
-
-asan tsan frozen:
-	@tests/setup
-	@$(MAKE) build-$@
-	@tests/run build/$@
-
-fuzz:
-	@tests/setup fuzz
-	@$(MAKE) build-fuzzing
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/fuzz
+	@tests/setup $(filter fuzz,$(VARIANTS))
+	@$(MAKE) build-test $(VARIANTS:%=build-%)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build $(VARIANTS:%=build/%)
 
 check-all:
-	@tests/setup fuzz
-	@$(MAKE) build-test build-asan build-tsan build-frozen build-fuzzing
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build build/asan build/tsan build/frozen build/fuzz
+	@$(MAKE) test VARIANTS="asan tsan frozen fuzz"
+
+asan tsan frozen fuzz:
+	@tests/setup $(filter fuzz,$@)
+	@$(MAKE) build-$@
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/$@
 
 bench:
 	@tests/setup bench
@@ -169,5 +164,5 @@ clean:
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 
 .PHONY: all test check asan tsan frozen fuzz check-all bench bench-peers demo install clean \
-        build-test build-variant build-tests build-fuzz build-bench build-peers build-asan build-tsan build-frozen build-fuzzing
+        build-test build-variant build-tests build-targets build-bench build-peers build-asan build-tsan build-frozen build-fuzz
 .SECONDARY:
