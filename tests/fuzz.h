@@ -3,10 +3,25 @@
 #ifndef STATEDB_FUZZ_H
 #define STATEDB_FUZZ_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What is left of the input; behind its end there are zeros. */
+typedef struct input {
+    const uint8_t *at;
+    size_t n;
+} input;
+
+static inline uint8_t input_byte(input *in)
+{
+    if (!in->n)
+        return 0;
+    in->n--;
+    return *in->at++;
+}
 
 #ifdef FUZZ_MAIN
 int main(int argc, char **argv)

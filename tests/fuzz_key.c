@@ -19,19 +19,6 @@ static void check(bool holds, const char *what)
 
 /* ---------------------------------------------------------------- the input */
 
-typedef struct input {
-    const uint8_t *at;
-    size_t n;
-} input;
-
-static uint8_t input_byte(input *in)
-{
-    if (!in->n)
-        return 0;
-    in->n--;
-    return *in->at++;
-}
-
 static int64_t input_integer(input *in)
 {
     uint64_t v = 0;

@@ -93,19 +93,6 @@ static void check_version(const tree *t, const version *v)
 
 /* ---------------------------------------------------------------- steps */
 
-typedef struct input {
-    const uint8_t *at;
-    size_t n;
-} input;
-
-static uint8_t input_byte(input *in)
-{
-    if (!in->n)
-        return 0;
-    in->n--;
-    return *in->at++;
-}
-
 /* A run of equal bytes, then some bytes of few values or of all: keys that have long parts in
 ** common, keys that begin others, and full nodes. */
 static size_t input_key(input *in, uint8_t *key)

@@ -264,19 +264,6 @@ static void check_all(void)
 
 /* ---------------------------------------------------------------- steps */
 
-typedef struct input {
-    const uint8_t *at;
-    size_t n;
-} input;
-
-static uint8_t input_byte(input *in)
-{
-    if (!in->n)
-        return 0;
-    in->n--;
-    return *in->at++;
-}
-
 static content input_content(input *in)
 {
     uint8_t b = input_byte(in);

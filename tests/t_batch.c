@@ -1,4 +1,6 @@
 /* t_batch.c - many look-ups at once give what single ones give. */
+#include "random.h"
+
 #include "../core/mem.h"
 #include "../core/statedb.h"
 
@@ -9,16 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static uint64_t rng = 88172645463325252u;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
 
 /* t(id = rowid, a, s); 1: by_a (a), 2: unique by_s (s NOCASE, a DESC), 3: unique by_b (s) */
 static const sdb_part BY_A = {1, SDB_BINARY, false}, BY_B = {2, SDB_BINARY, false};

@@ -1,5 +1,7 @@
 /* t_compare.c - changes that depend on what is there: sdb_put_if, sdb_delete_if, sdb_modify,
 ** sdb_delete_all. */
+#include "random.h"
+
 #include "../core/mem.h"
 #include "../core/statedb.h"
 
@@ -10,16 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static uint64_t rng;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
 
 /* ---------------------------------------------------------------- the table under test */
 

@@ -1,5 +1,7 @@
 /* t_map.c - persistent maps against sorted arrays: any number of them, made from each other in any
 ** order and let go in any other, and memory that holds just what they see. */
+#include "random.h"
+
 #include "../core/map.h"
 #include "../core/mem.h"
 
@@ -11,16 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static uint64_t rng;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
 
 static uint64_t live(sdb_map_space *space)
 {

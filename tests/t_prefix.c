@@ -1,4 +1,6 @@
 /* t_prefix.c - prefixes: what is read and what is not, the one text of each, order and covering. */
+#include "random.h"
+
 #include "../core/prefix.h"
 
 #include <setjmp.h>
@@ -10,16 +12,6 @@
 #include <arpa/inet.h>
 
 #include <cmocka.h>
-
-static uint64_t rng = 88172645463325252u;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
 
 static sdb_prefix parse(const char *text)
 {

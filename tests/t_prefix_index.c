@@ -1,4 +1,6 @@
 /* t_prefix_index.c - prefix indexes of tables, against a plain search through all rows. */
+#include "random.h"
+
 #include "../core/mem.h"
 #include "../core/prefix.h"
 #include "../core/statedb.h"
@@ -10,16 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static uint64_t rng;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
 
 enum { ROWS = 120, NONE = 0, TEXT = 48 };
 

@@ -1,4 +1,6 @@
 /* t_snapshot.c - named snapshots, and what differs between two. */
+#include "random.h"
+
 #include "../core/mem.h"
 #include "../core/statedb.h"
 
@@ -8,16 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static uint64_t rng;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
 
 enum { ROWS = 3000, NONE = -1 };
 

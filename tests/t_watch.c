@@ -1,5 +1,7 @@
 /* t_watch.c - watches fire for what they watch, once, after the commit, and for nothing else. */
 #define _GNU_SOURCE
+#include "random.h"
+
 #include "../core/mem.h"
 #include "../core/statedb.h"
 
@@ -12,16 +14,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static uint64_t rng;
-
-static uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
 
 /* t(id = rowid, k), by_k not unique */
 typedef struct fixture {

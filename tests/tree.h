@@ -1,7 +1,8 @@
-/* tree.h - for tests of trees: one in an arena of its own, and random numbers that are the same in every
-** run. */
+/* tree.h - for tests of trees: one in an arena of its own. */
 #ifndef STATEDB_TEST_TREE_H
 #define STATEDB_TEST_TREE_H
+
+#include "random.h"
 
 #include "../core/mem.h"
 #include "../core/radix.h"
@@ -19,16 +20,6 @@ typedef struct tree {
     sdb_edit edit;
     sdb_link root;
 } tree;
-
-static uint64_t rng = 88172645463325252u;
-
-static inline uint64_t rnd(uint64_t n)
-{
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    rng ^= rng << 17;
-    return rng % n;
-}
 
 static inline void tree_open(tree *t)
 {
