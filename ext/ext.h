@@ -6,7 +6,8 @@
 **     sql_parser.c   what these two have in common                  (sql_parser.h)
 **     module.c       create, connect, disconnect, destroy, rename; the sqlite3_module table
 **     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
-**     cursor.c       xOpen .. xColumn
+**     cursor.c       xOpen .. xColumn                               (cursor.h)
+**     range.c        xFilter's values as a range of an index
 **     write.c        xUpdate: rows and conflicts
 **     command.c      what is written to a table's command column
 **     transaction.c  the transaction manager: SQLite's callbacks -> one sdb_txn

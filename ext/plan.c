@@ -2,7 +2,7 @@
 **
 ** Each index is tried as SQLite itself would try one: the constraints with = on its first columns,
 ** then a range on the next column, then the ORDER BY by what follows. The cheapest is taken. Nothing
-** here is exact about types: cursor.c sees to it that a range misses no row, and SQLite checks every
+** here is exact about types: range.c sees to it that a range misses no row, and SQLite checks every
 ** constraint again except where the column's affinity makes both sides numbers (omit).
 **
 ** Three things are hidden from xBestIndex, and shape the rules below.
@@ -384,7 +384,7 @@ typedef struct writer {
     plan *plan;
     size_t n_text;
     int n_args;
-    bool is_inexact; /* a column used already may make the range a wide one (cursor.c) */
+    bool is_inexact; /* a column used already may make the range a wide one (range.c) */
 } writer;
 
 /* Let constraint k be the next argument of xFilter. */

@@ -14,7 +14,7 @@
 **     reverse       walk the index from its end; the rows then come in that order
 **
 ** xFilter's arguments are the values of term[0 .. n_eq), of lower (but for _ISNOTNULL), of upper.
-** Every one may be of any type: see the head of cursor.c. */
+** Every one may be of any type: see the head of range.c. */
 #ifndef STATEDB_PLAN_H
 #define STATEDB_PLAN_H
 
