@@ -234,27 +234,47 @@ static void unmap(sdb_prefix *p)
     memset(p->addr + 4, 0, 12);
 }
 
-const char *sdb_prefix_parse(const char *string, size_t n, sdb_prefix *out)
+/* Read an address, of all its bits, and the length it is given. */
+static const char *parse(const char *string, size_t n, sdb_prefix *p, unsigned *bits)
 {
-    sdb_prefix p = {0};
+    *p = (sdb_prefix){0};
     if (n == 0)
         return NO_PREFIX;
     const char *slash = memchr(string, '/', n);
     text address = {string, slash ? slash : string + n};
     text length = {slash ? slash + 1 : string + n, string + n};
-    unsigned given, bits;
-    const char *wrong = address_parse(&address, &p, &given);
+    unsigned given;
+    const char *wrong = address_parse(&address, p, &given);
     if (wrong)
         return wrong;
-    p.bits = (uint8_t)given;
-    if (slash) {
-        wrong = length_parse(&length, given, &bits);
-        if (wrong)
-            return wrong;
-        sdb_prefix_cut(&p, bits);
-    } else if (p.family != SDB_BITS && given < sdb_family_bits(p.family)) {
-        return NO_LENGTH;
-    }
+    unsigned most = p->family == SDB_BITS ? given : sdb_family_bits(p->family);
+    p->bits = (uint8_t)most;
+    *bits = most;
+    if (slash)
+        return length_parse(&length, given, bits);
+    return given < most ? NO_LENGTH : NULL;
+}
+
+const char *sdb_prefix_parse(const char *string, size_t n, sdb_prefix *out)
+{
+    sdb_prefix p;
+    unsigned bits;
+    const char *wrong = parse(string, n, &p, &bits);
+    if (wrong)
+        return wrong;
+    sdb_prefix_cut(&p, bits);
+    unmap(&p);
+    *out = p;
+    return NULL;
+}
+
+const char *sdb_prefix_parse_address(const char *string, size_t n, sdb_prefix *out)
+{
+    sdb_prefix p;
+    unsigned bits;
+    const char *wrong = parse(string, n, &p, &bits);
+    if (wrong)
+        return wrong;
     unmap(&p);
     *out = p;
     return NULL;

@@ -41,7 +41,10 @@ unsigned sdb_family_bits(sdb_family family);
 /* Read text[0..n). NULL, or what is wrong, to be read after the text: "has a number above 255". */
 SDB_MUST const char *sdb_prefix_parse(const char *text, size_t n, sdb_prefix *out);
 
-/* The same for a value: text is parsed, each bit of a blob is a raw bit, others are no prefix. */
+/* Read the address alone, of all its bits: 10.1.2.3 of 10.1.2.3/8. */
+SDB_MUST const char *sdb_prefix_parse_address(const char *text, size_t n, sdb_prefix *out);
+
+/* Read a value as a prefix: text is parsed, each bit of a blob is a raw bit, others are no prefix. */
 SDB_MUST const char *sdb_prefix_from(const sdb_value *value, sdb_prefix *out);
 
 /* Write the one text of a prefix; returns its length. */

@@ -94,10 +94,7 @@ static int index_create(vtable *t, const index_command *command)
 {
     const index_sql *sql = &command->index;
     const char *schema = command->schema;
-    sdb_index_def def = {.name = sql->name,
-                         .unique = sql->unique,
-                         .n_parts = (uint16_t)sql->n_parts,
-                         .parts = sql->parts};
+    sdb_index_def def = index_core_def(sql);
     name_use use;
     int rc;
 
@@ -122,6 +119,8 @@ static int index_create(vtable *t, const index_command *command)
     rc = sdb_txn_create_index(t->conn->txn, t->table, &def);
     if (rc == SDB_DUPLICATE)
         return error_unique_parts(t, SQLITE_CONSTRAINT_UNIQUE, def.parts, def.n_parts);
+    if (rc == SDB_NOTPREFIX)
+        return prefix_error_table(t, &def);
     if (!rc)
         txn_indexes_changed(t->conn, false);
     return error_core(t, rc);

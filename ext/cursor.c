@@ -174,7 +174,8 @@ void view_end(conn *c, view v)
 
 static bool index_is_same(const sdb_index_def *a, const sdb_index_def *b)
 {
-    if (a->unique != b->unique || a->n_parts != b->n_parts || strcmp(a->name, b->name) != 0)
+    if (a->kind != b->kind || a->unique != b->unique || a->n_parts != b->n_parts ||
+        strcmp(a->name, b->name) != 0)
         return false;
     for (int i = 0; i < a->n_parts; i++)
         if (a->parts[i].column != b->parts[i].column ||

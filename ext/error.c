@@ -14,6 +14,19 @@ static int message_take(vtable *t, int rc, char *text)
     return rc;
 }
 
+int error_column(vtable *t, int rc, int column, const char *format, ...)
+{
+    va_list ap;
+    char *text;
+
+    va_start(ap, format);
+    text = sqlite3_vmprintf(format, ap);
+    va_end(ap);
+    if (text)
+        text = sqlite3_mprintf("statedb: %s.%s: %z", t->name, t->def->columns[column].name, text);
+    return message_take(t, text ? rc : SQLITE_NOMEM, text);
+}
+
 int error_set(vtable *t, int rc, const char *format, ...)
 {
     va_list ap;

@@ -13,7 +13,8 @@
 **     transaction.c  the transaction manager: SQLite's callbacks -> one sdb_txn
 **     value.c        sqlite3_value <-> sdb_value, affinity
 **     error.c        result codes and messages
-**     functions.c    SQL functions
+**     functions.c    SQL functions, and which of them an index answers
+**     prefix_sql.c   IP, MAC and bit prefixes in SQL
 **
 ** Nothing that matters lives in an sqlite3_vtab: SQLite replaces those objects in the middle of
 ** transactions. All state belongs to the connection (struct conn), the store (core/statedb.h) and
@@ -187,8 +188,36 @@ int error_unique(vtable *t, int index);
 int error_unique_parts(vtable *t, int code, const sdb_part *parts, int n);
 int error_not_null(vtable *t, int column);
 
+/* As error_set, of a value: "statedb: TABLE.COLUMN: ...". */
+int error_column(vtable *t, int rc, int column, const char *format, ...);
+
 /* ---------------------------------------------------------------- functions.c */
 
+/* A function of two arguments that an index of some kind answers when the first one is its column, as
+** a condition. xBestIndex gets it as the operator SQLITE_INDEX_CONSTRAINT_FUNCTION + its place here. */
+typedef struct index_function {
+    const char *name;    /* "statedb_covers"; in a plan "net covers ?" */
+    sdb_index_kind kind; /* of the indexes */
+    int op;              /* what is asked of them: of SDB_LPM, sdb_prefix_op */
+    bool is_of_table;    /* the answer depends on the other rows: no index, but the table must answer */
+    void (*function)(sqlite3_context *, int, sqlite3_value **); /* for one row */
+} index_function;
+
+enum { INDEX_FUNCTIONS = 3 };
+extern const index_function index_functions[INDEX_FUNCTIONS];
+
 int functions_register(conn *c);
+
+/* ---------------------------------------------------------------- prefix_sql.c */
+
+void prefix_lpm(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void prefix_covers(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void prefix_within(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+int prefix_functions_register(sqlite3 *db);
+
+/* After SDB_NOTPREFIX: the error for the first value that is no prefix, in t->row, or in the rows
+** that an index was to be created on. */
+int prefix_error_row(vtable *t);
+int prefix_error_table(vtable *t, const sdb_index_def *def);
 
 #endif

@@ -46,12 +46,35 @@ static void memory_function(sqlite3_context *ctx, int argc, sqlite3_value **argv
     sqlite3_result_error(ctx, wrong, -1);
 }
 
+const index_function index_functions[INDEX_FUNCTIONS] = {
+    {"statedb_lpm", SDB_LPM, SDB_LONGEST, true, prefix_lpm},
+    {"statedb_covers", SDB_LPM, SDB_COVERS, false, prefix_covers},
+    {"statedb_within", SDB_LPM, SDB_WITHIN, false, prefix_within},
+};
+
+static int index_functions_register(sqlite3 *db)
+{
+    int rc = SQLITE_OK;
+
+    for (int i = 0; !rc && i < INDEX_FUNCTIONS; i++) {
+        const index_function *f = &index_functions[i];
+        int flags = SQLITE_UTF8 | SQLITE_INNOCUOUS | (f->is_of_table ? 0 : SQLITE_DETERMINISTIC);
+        rc = sqlite3_create_function_v2(db, f->name, 2, flags, (void *)f, f->function, NULL, NULL,
+                                        NULL);
+    }
+    return rc;
+}
+
 int functions_register(conn *c)
 {
     int rc = sqlite3_create_function_v2(c->db, "statedb_version", 0,
                                         SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
                                         version_function, NULL, NULL, NULL);
 
+    if (!rc)
+        rc = index_functions_register(c->db);
+    if (!rc)
+        rc = prefix_functions_register(c->db);
     if (rc)
         return rc;
     return sqlite3_create_function_v2(c->db, "statedb_memory", 1, SQLITE_UTF8 | SQLITE_INNOCUOUS,

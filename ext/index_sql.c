@@ -112,19 +112,48 @@ void index_parts_parse(parser *p, index_sql *index)
     parser_expect(p, ')');
 }
 
+static sdb_index_kind kind_parse(parser *p)
+{
+    sql_token *kind = &p->token;
+
+    if (parser_accept_word(p, "RADIX"))
+        return SDB_RADIX;
+    if (parser_accept_word(p, "LPM"))
+        return SDB_LPM;
+    if (sql_token_is(kind, "MULTI"))
+        parser_error(p, "USING %.*s is not supported yet", kind->length, kind->text);
+    else if (sql_token_is_name(kind))
+        parser_error(p, "unknown kind of index: %.*s (there are radix and lpm)", kind->length,
+                     kind->text);
+    else
+        parser_unexpected(p);
+    return SDB_RADIX;
+}
+
+/* An index whose kind finds something else than values in their order is of one column, and what
+** would say more about that order is not accepted and forgotten. */
+static void kind_check(parser *p, const index_sql *index, const char *kind)
+{
+    const table_sql *table = p->table;
+    const sdb_part *part = index->parts;
+
+    if (index->n_parts > 1)
+        parser_error(p, "USING %s is for one column", kind);
+    else if (part->column == table->rowid_column)
+        parser_error(p, "USING %s is for text and blobs: %s is the rowid", kind,
+                     table->columns[part->column].name);
+    else if (part->desc || part->collation != table->columns[part->column].collation)
+        parser_error(p, "%s has no meaning with USING %s", part->desc ? "DESC" : "COLLATE", kind);
+}
+
 void index_body_parse(parser *p, index_sql *index)
 {
     p->index = index->name;
     index_parts_parse(p, index);
-    if (parser_accept_word(p, "USING") && !parser_accept_word(p, "RADIX")) {
-        sql_token *type = &p->token;
-        if (sql_token_is(type, "LPM") || sql_token_is(type, "MULTI"))
-            parser_error(p, "USING %.*s is not supported yet", type->length, type->text);
-        else if (sql_token_is_name(type))
-            parser_error(p, "unknown index type: %.*s (there is radix)", type->length, type->text);
-        else
-            parser_unexpected(p);
-    }
+    if (parser_accept_word(p, "USING"))
+        index->kind = kind_parse(p);
+    if (!p->rc && index->kind == SDB_LPM)
+        kind_check(p, index, "lpm");
     if (sql_token_is(&p->token, "WHERE"))
         parser_error(p, "WHERE (a partial index) is not supported yet");
     p->index = NULL;

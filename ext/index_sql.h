@@ -1,8 +1,9 @@
 /* index_sql.h - an index as SQL writes it: within CREATE VIRTUAL TABLE, and in the commands
 **
-**     command = CREATE [UNIQUE] INDEX [IF NOT EXISTS] [schema "."] name ON table parts [USING radix]
+**     command = CREATE [UNIQUE] INDEX [IF NOT EXISTS] [schema "."] name ON table parts [USING kind]
 **             | DROP INDEX [IF EXISTS] [schema "."] name
-**     parts   = "(" name [COLLATE name] [ASC | DESC] { "," ... } ")" */
+**     parts   = "(" name [COLLATE name] [ASC | DESC] { "," ... } ")"
+**     kind    = radix | lpm */
 #ifndef STATEDB_INDEX_SQL_H
 #define STATEDB_INDEX_SQL_H
 
@@ -19,6 +20,16 @@ typedef struct index_command {
 ** index_command_fini; SQLITE_ERROR and *err as table_sql_parse says it; SQLITE_NOMEM. */
 int index_command_parse(table_sql *table, const char *text, index_command *out, char **err);
 void index_command_fini(index_command *command);
+
+/* As core wants it; borrowed. */
+static inline sdb_index_def index_core_def(const index_sql *index)
+{
+    return (sdb_index_def){.name = index->name,
+                           .unique = index->unique,
+                           .n_parts = (uint16_t)index->n_parts,
+                           .parts = index->parts,
+                           .kind = (uint8_t)index->kind};
+}
 
 /* For schema_sql.c. */
 int column_find(const table_sql *table, const char *name); /* -1: none */

@@ -6,6 +6,7 @@
 ** middle of a transaction too. What a table is and holds is in the store, created, dropped and
 ** renamed there by the same transaction as SQLite's own schema. */
 #include "ext.h"
+#include "index_sql.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,14 +83,8 @@ static int table_create(vtable *t, sdb_txn *txn, sdb_table **out)
 
     if (!indexes)
         return SDB_NOMEM;
-    for (int i = 0; i < sql->n_indexes; i++) {
-        const index_sql *from = &sql->indexes[i];
-
-        indexes[i] = (sdb_index_def){.name = from->name,
-                                     .unique = from->unique,
-                                     .n_parts = (uint16_t)from->n_parts,
-                                     .parts = from->parts};
-    }
+    for (int i = 0; i < sql->n_indexes; i++)
+        indexes[i] = index_core_def(&sql->indexes[i]);
     rc = sdb_txn_create_table(txn, &def, out);
     sqlite3_free(indexes);
     return rc;

@@ -323,6 +323,8 @@ static path path_best(const query *q)
     path best = path_try(q, SDB_BY_ROWID);
 
     for (int i = 1; i <= view_indexes(q->view, q->table->table); i++) {
+        if (index_def(q, i)->kind != SDB_RADIX)
+            continue;
         path p = path_try(q, i);
         if (path_total(q, &p) < path_total(q, &best))
             best = p;

@@ -2,7 +2,7 @@
 **
 ** The arguments are the column definitions and table constraints of SQLite's CREATE TABLE, in its
 ** own grammar (quoted names, keywords as names, comments, nested parentheses, string literals),
-** plus [UNIQUE] INDEX name (column [COLLATE c] [ASC|DESC], ...) [USING radix], plus key=value
+** plus [UNIQUE] INDEX name (column [COLLATE c] [ASC|DESC], ...) [USING radix|lpm], plus key=value
 ** options. SQLite hands them over cut at top-level commas. */
 #ifndef STATEDB_SCHEMA_SQL_H
 #define STATEDB_SCHEMA_SQL_H
@@ -31,6 +31,7 @@ typedef struct index_sql {
     char *name; /* as written; for constraints sqlite_autoindex_TABLE_N, as SQLite names them */
     bool unique;
     bool is_primary; /* made by PRIMARY KEY (other than INTEGER PRIMARY KEY) */
+    sdb_index_kind kind;
     int n_parts;
     sdb_part *parts;
 } index_sql;

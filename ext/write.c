@@ -239,10 +239,10 @@ static int staged_check(vtable *t, const sdb_row *old)
 static int row_put(vtable *t, int64_t rowid, const sdb_row *old)
 {
     sdb_txn *txn = t->conn->txn;
-    int rc = error_core(t, sdb_stage(txn, t->table, rowid, t->row));
+    int rc = sdb_stage(txn, t->table, rowid, t->row);
 
     if (rc)
-        return rc;
+        return rc == SDB_NOTPREFIX ? prefix_error_row(t) : error_core(t, rc);
     if (is_replace(t)) {
         rc = staged_replace(t, old);
     } else {

@@ -285,6 +285,37 @@ static void test_values(void **state)
     assert_string_equal(sdb_prefix_from(&v, &p), GENERAL);
 }
 
+/* The address in front of the length. */
+static void test_addresses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *in, *out;
+    } ADDRESSES[] = {
+        {"10.1.2.3/8", "10.1.2.3"},
+        {"10.1.2.3", "10.1.2.3"},
+        {"0.0.0.0/0", "0.0.0.0"},
+        {"2001:DB8::1/32", "2001:db8::1"},
+        {"::ffff:10.1.2.3/104", "10.1.2.3"},
+        {"::ffff:10.1.2.3/8", "10.1.2.3"},
+        {"aa-bb-cc/24", "aa:bb:cc:00:00:00"},
+        {"aabb.ccdd.eeff/1", "aa:bb:cc:dd:ee:ff"},
+        {"0x0a01/12", "0x0a01/16"},
+    };
+    for (size_t i = 0; i < sizeof ADDRESSES / sizeof *ADDRESSES; i++) {
+        sdb_prefix p;
+        char text[SDB_PREFIX_TEXT];
+        assert_null(sdb_prefix_parse_address(ADDRESSES[i].in, strlen(ADDRESSES[i].in), &p));
+        sdb_prefix_print(&p, text);
+        assert_string_equal(text, ADDRESSES[i].out);
+    }
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        sdb_prefix p = {.bits = 77};
+        assert_string_equal(sdb_prefix_parse_address(BAD[i].in, strlen(BAD[i].in), &p), BAD[i].wrong);
+        assert_int_equal(p.bits, 77);
+    }
+}
+
 /* ---------------------------------------------------------------- random prefixes */
 
 static sdb_prefix random_prefix(void)
@@ -422,9 +453,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),           cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_values),         cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_against_libc),   cmocka_unit_test(test_order),
-        cmocka_unit_test(test_families_apart),
+        cmocka_unit_test(test_values),         cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_against_libc),
+        cmocka_unit_test(test_order),          cmocka_unit_test(test_families_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

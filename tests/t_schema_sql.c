@@ -113,7 +113,7 @@ static char *describe(const table_sql *table)
             sqlite3_str_appendf(s, " %s %s%s", table->columns[index->parts[j].column].name,
                                 collations[index->parts[j].collation],
                                 index->parts[j].desc ? " DESC" : "");
-        sqlite3_str_appendall(s, "; ");
+        sqlite3_str_appendall(s, index->kind == SDB_LPM ? " LPM; " : "; ");
     }
     return sqlite3_str_finish(s);
 }
@@ -608,9 +608,10 @@ static void t_own_errors(void **state)
         {"a, index x", "index x: near \")\": syntax error"},
         {"a, index (a)", "near \"(\": syntax error"},
         {"a, index x()", "index x: near \")\": syntax error"},
-        {"a, index x(a) using lpm", "index x: USING lpm is not supported yet"},
+        {"a, b, index x(b, a) using lpm", "index x: USING lpm is for one column"},
+        {"a, index x(a) using lpm radix", "near \"radix\": syntax error"},
         {"a, index x(a) using multi", "index x: USING multi is not supported yet"},
-        {"a, index x(a) using btree", "index x: unknown index type: btree (there is radix)"},
+        {"a, index x(a) using btree", "index x: unknown kind of index: btree (there are radix and lpm)"},
         {"a, index x(a) using", "index x: near \")\": syntax error"},
         {"a, index x(a) using radix b", "near \"b\": syntax error"},
         {"a, index x(a) unique on conflict fail", "near \"on\": syntax error"},
@@ -634,6 +635,8 @@ static void t_indexes(void **state)
         {"a, index x(a)", "a() BINARY; x c: a BINARY; "},
         {"a, INDEX \"x y\" ('a' COLLATE rtrim DESC) USING radix",
          "a() BINARY; x y c: a RTRIM DESC; "},
+        {"a text collate nocase, unique index x(a) using LPM, index y(a collate nocase asc) using lpm",
+         "a(TEXT) NOCASE; x u: a NOCASE LPM; y c: a NOCASE LPM; "},
         {"a text collate nocase, unique index x (a, A desc, [a] collate binary asc)",
          "a(TEXT) NOCASE; x u: a NOCASE a NOCASE DESC a BINARY; "},
         {"a, index x(a) unique(a), index key(a) index desc(a) primary key(a), index b(a)",

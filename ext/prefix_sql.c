@@ -1,0 +1,247 @@
+/* prefix_sql.c - prefixes in SQL: the functions on IP, MAC and bit prefixes, and what is said of a
+** value that is none.
+**
+** What a prefix is, core/prefix.h says. The functions that compare two of them call it an error when
+** a value is no prefix, as an index on prefixes does: no row would ever match 10.0.0.300, and nobody
+** would know why. Those that take a prefix apart give NULL, so that there is a way to ask. */
+#include "ext.h"
+
+#include "../core/prefix.h"
+
+#include <string.h>
+
+SQLITE_EXTENSION_INIT3
+
+/* ---------------------------------------------------------------- what is no prefix */
+
+/* "'10.0.0.300' has a number above 255"; NULL: no memory. */
+static char *complaint(const sdb_value *v, const char *wrong)
+{
+    switch (v->type) {
+    case SDB_INTEGER:
+        return sqlite3_mprintf("%lld %s", (long long)v->u.i, wrong);
+    case SDB_REAL:
+        return sqlite3_mprintf("%!.15g %s", v->u.r, wrong);
+    case SDB_TEXT: /* a NUL follows it, from SQLite and from a row */
+        return sqlite3_mprintf("'%!.60q' %s", (const char *)v->u.p, wrong);
+    default:
+        return sqlite3_mprintf("a blob of %u bytes %s", v->n, wrong);
+    }
+}
+
+/* Whether a value is refused by an index; its error, then. */
+static int index_check(vtable *t, const sdb_index_def *def, const sdb_value *v)
+{
+    sdb_prefix p;
+    const char *wrong = def->kind == SDB_LPM && v->type != SDB_NULL ? sdb_prefix_from(v, &p) : NULL;
+    char *text;
+
+    if (!wrong)
+        return SQLITE_OK;
+    text = complaint(v, wrong);
+    return text ? error_column(t, SQLITE_CONSTRAINT_VTAB, def->parts[0].column,
+                               "%z (index %s is of addresses and prefixes)", text, def->name)
+                : SQLITE_NOMEM;
+}
+
+int prefix_error_row(vtable *t)
+{
+    int rc = SQLITE_OK;
+
+    for (int i = 1; rc == SQLITE_OK && i <= sdb_txn_indexes(t->conn->txn, t->table); i++) {
+        const sdb_index_def *def = sdb_txn_index(t->conn->txn, t->table, i);
+        rc = index_check(t, def, &t->row[def->parts[0].column]);
+    }
+    return rc ? rc : error_core(t, SDB_NOTPREFIX);
+}
+
+int prefix_error_table(vtable *t, const sdb_index_def *def)
+{
+    conn *c = t->conn;
+    sdb_range all = {0};
+    sdb_cursor *cur;
+    int rc_error = SQLITE_OK;
+    int rc = sdb_cursor_new(c->store, &cur);
+
+    if (rc != SDB_OK)
+        return error_core(t, rc);
+    rc = sdb_cursor_open_txn(cur, c->txn, t->table, SDB_BY_ROWID);
+    if (rc == SDB_OK)
+        rc = sdb_cursor_seek(cur, &all);
+    for (; rc == SDB_OK && !rc_error; rc = sdb_cursor_next(cur)) {
+        sdb_value v = sdb_row_value(t->table, sdb_cursor_row(cur), def->parts[0].column);
+        rc_error = index_check(t, def, &v);
+    }
+    sdb_cursor_free(cur);
+    return rc_error ? rc_error : error_core(t, rc < 0 ? rc : SDB_NOTPREFIX);
+}
+
+/* ---------------------------------------------------------------- arguments */
+
+/* An argument as a value; not one to go on with: NULL, or no memory for its text. */
+static bool argument_get(sqlite3_context *ctx, sqlite3_value *in, sdb_value *out)
+{
+    if (value_get(in, out) == SQLITE_OK)
+        return out->type != SDB_NULL;
+    sqlite3_result_error_nomem(ctx);
+    return false;
+}
+
+/* The prefix of an argument of a comparison; one that is none is its result: an error. */
+static bool argument_prefix(sqlite3_context *ctx, sqlite3_value *in, sdb_prefix *out)
+{
+    const index_function *f = sqlite3_user_data(ctx);
+    const char *wrong;
+    sdb_value v;
+    char *text;
+
+    if (!argument_get(ctx, in, &v))
+        return false;
+    wrong = sdb_prefix_from(&v, out);
+    if (!wrong)
+        return true;
+    text = complaint(&v, wrong);
+    if (text)
+        text = sqlite3_mprintf("%s: %z", f->name, text);
+    if (text)
+        sqlite3_result_error(ctx, text, -1);
+    else
+        sqlite3_result_error_nomem(ctx);
+    sqlite3_free(text);
+    return false;
+}
+
+/* The prefix of an argument that may be something else; the result is NULL then. */
+static bool argument_is_prefix(sqlite3_context *ctx, sqlite3_value *in, sdb_prefix *out)
+{
+    sdb_value v;
+
+    return argument_get(ctx, in, &v) && !sdb_prefix_from(&v, out);
+}
+
+static void result_prefix(sqlite3_context *ctx, const sdb_prefix *p)
+{
+    char text[SDB_PREFIX_TEXT];
+    size_t n = sdb_prefix_print(p, text);
+
+    sqlite3_result_text(ctx, text, (int)n, SQLITE_TRANSIENT);
+}
+
+/* ---------------------------------------------------------------- comparisons */
+
+/* statedb_lpm(net, x): true of the rows of the longest prefix that covers x, in the whole table. So
+** only the table can answer (plan.c); when this is called, it was not asked. */
+void prefix_lpm(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    (void)argc;
+    (void)argv;
+    sqlite3_result_error(ctx,
+                         "statedb_lpm(net, x) looks at the whole table: it is for a column of a "
+                         "statedb table, as a condition beside others (AND); elsewhere write "
+                         "statedb_covers(net, x) ORDER BY statedb_masklen(net) DESC LIMIT 1",
+                         -1);
+}
+
+/* statedb_covers(net, x): whether net is x or contains it. */
+void prefix_covers(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    sdb_prefix net, x;
+
+    (void)argc;
+    if (argument_prefix(ctx, argv[0], &net) && argument_prefix(ctx, argv[1], &x))
+        sqlite3_result_int(ctx, sdb_prefix_covers(&net, &x));
+}
+
+/* statedb_within(net, p): whether net is p or within it. */
+void prefix_within(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    sdb_prefix net, p;
+
+    (void)argc;
+    if (argument_prefix(ctx, argv[0], &net) && argument_prefix(ctx, argv[1], &p))
+        sqlite3_result_int(ctx, sdb_prefix_covers(&p, &net));
+}
+
+/* ---------------------------------------------------------------- parts of a prefix */
+
+/* statedb_net(x): the prefix in its one form, '10.0.0.0/8' of '10.1.2.3/8'. */
+static void net_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    sdb_prefix p;
+
+    (void)argc;
+    if (argument_is_prefix(ctx, argv[0], &p))
+        result_prefix(ctx, &p);
+}
+
+/* statedb_host(x): the address without the length, '10.1.2.3' of '10.1.2.3/8'. */
+static void host_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    sdb_value v;
+    sdb_prefix p;
+
+    (void)argc;
+    if (!argument_get(ctx, argv[0], &v))
+        return;
+    if (!(v.type == SDB_TEXT ? sdb_prefix_parse_address(v.u.p, v.n, &p) : sdb_prefix_from(&v, &p)))
+        result_prefix(ctx, &p);
+}
+
+/* statedb_masklen(x): the bits of the prefix. */
+static void masklen_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    sdb_prefix p;
+
+    (void)argc;
+    if (argument_is_prefix(ctx, argv[0], &p))
+        sqlite3_result_int(ctx, p.bits);
+}
+
+/* statedb_family(x) */
+static void family_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    static const char *const names[SDB_FAMILIES] = {"ipv4", "ipv6", "mac", "bits"};
+    sdb_prefix p;
+
+    (void)argc;
+    if (argument_is_prefix(ctx, argv[0], &p))
+        sqlite3_result_text(ctx, names[p.family], -1, SQLITE_STATIC);
+}
+
+/* statedb_net_key(x): a blob that orders as prefixes do in an index: by family, bit by bit, a prefix
+** before what it covers. */
+static void net_key_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    sdb_prefix p;
+    uint8_t key[2 + sizeof p.addr];
+
+    (void)argc;
+    if (!argument_is_prefix(ctx, argv[0], &p))
+        return;
+    unsigned bytes = (sdb_family_bits(p.family) + 7) / 8;
+    key[0] = p.family;
+    memcpy(key + 1, p.addr, bytes);
+    key[1 + bytes] = p.bits;
+    sqlite3_result_blob(ctx, key, (int)bytes + 2, SQLITE_TRANSIENT);
+}
+
+int prefix_functions_register(sqlite3 *db)
+{
+    static const struct {
+        const char *name;
+        void (*function)(sqlite3_context *, int, sqlite3_value **);
+    } functions[] = {
+        {"statedb_net", net_function},
+        {"statedb_host", host_function},
+        {"statedb_masklen", masklen_function},
+        {"statedb_family", family_function},
+        {"statedb_net_key", net_key_function},
+    };
+    int rc = SQLITE_OK;
+
+    for (size_t i = 0; !rc && i < sizeof functions / sizeof *functions; i++)
+        rc = sqlite3_create_function_v2(db, functions[i].name, 1,
+                                        SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
+                                        functions[i].function, NULL, NULL, NULL);
+    return rc;
+}
