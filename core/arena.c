@@ -8,6 +8,7 @@
 #define _DEFAULT_SOURCE
 #include "arena.h"
 
+#include "count.h"
 #include "mem.h"
 
 #include <assert.h>
@@ -101,16 +102,9 @@ static_assert(39 + sizeof LARGE / sizeof *LARGE <= SDB_CLASSES, "a slot for each
 
 /* ---------------------------------------------------------------- counters */
 
-/* Only the arena's user writes them: a plain add, published for readers. */
-static void counter_add(_Atomic uint64_t *counter, int64_t n)
-{
-    uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
-    atomic_store_explicit(counter, old + (uint64_t)n, memory_order_relaxed);
-}
-
 static void pages_add(sdb_arena *a, int64_t n)
 {
-    counter_add(&a->pages, n);
+    sdb_count(&a->pages, (uint64_t)n);
     atomic_fetch_add_explicit(&a->budget->used, (uint64_t)(n * SDB_PAGE), memory_order_relaxed);
 }
 
@@ -345,7 +339,7 @@ static sdb_link block_take(sdb_arena *a, unsigned c)
     }
     if (++p->used == SDB_PAGE / size)
         partial_unlink(a, n, c);
-    counter_add(&a->live, size);
+    sdb_count(&a->live, size);
     return (sdb_link)((n * (SDB_PAGE / 8) + offset) << 1);
 }
 
@@ -395,7 +389,7 @@ static void block_give(sdb_arena *a, sdb_link ref, unsigned c)
     sdb_page *p = &a->page[n];
     uint16_t *link = sdb_at(a->base, ref);
     assert(p->kind == c + 1 && p->used > 0 && at % (SDB_PAGE / 8) * 8 % size == 0);
-    counter_add(&a->live, -(int64_t)size);
+    sdb_count(&a->live, -(uint64_t)size);
     if (p->linked == PAGE_FROZEN) {
         POISON(link, size);
         if (--p->used == 0)
@@ -464,7 +458,7 @@ int sdb_arena_alloc(sdb_arena *a, size_t size, sdb_link *out)
     uint32_t first = run_take(a, (uint32_t)pages);
     a->page[first] = (sdb_page){.length = (uint32_t)pages, .kind = PAGE_RUN};
     UNPOISON(a->base + (uint64_t)first * SDB_PAGE, pages * SDB_PAGE);
-    counter_add(&a->live, (int64_t)(pages * SDB_PAGE));
+    sdb_count(&a->live, pages * SDB_PAGE);
     *out = (first * (SDB_PAGE / 8)) << 1 | SDB_LEAF;
     return SDB_OK;
 }
@@ -478,7 +472,7 @@ void sdb_arena_free(sdb_arena *a, sdb_link ref, size_t size)
     uint32_t first = (ref >> 1) / (SDB_PAGE / 8), pages = (uint32_t)((size + SDB_PAGE - 1) / SDB_PAGE);
     assert(a->page[first].kind == PAGE_RUN && a->page[first].length == pages);
     POISON(a->base + (uint64_t)first * SDB_PAGE, (uint64_t)pages * SDB_PAGE);
-    counter_add(&a->live, -(int64_t)((uint64_t)pages * SDB_PAGE));
+    sdb_count(&a->live, -(uint64_t)pages * SDB_PAGE);
     pages_give(a, first, pages);
 }
 

@@ -1,4 +1,4 @@
-/* db.c - stores: opening, closing, the root's upkeep, memory accounting (see db.h). */
+/* db.c - stores: opening, closing, the root's upkeep (see db.h). */
 #include "db.h"
 
 #include "mem.h"
@@ -92,6 +92,8 @@ static void version_free(sdb_db *db, sdb_version *v)
     else
         t->idle = v;
     if (--t->n_versions == 0) {
+        for (int i = SDB_N_INSERTED; i < SDB_N_COUNTERS; i++) /* its transactions the store has counted */
+            db->count[i] += sdb_counted(&t->count[i]);
         db->slot[t->slot] = NULL;
         sdb_arena_fini(&t->arena);
         sdb_table_unref(t);
@@ -191,25 +193,4 @@ void sdb_waits(sdb_db *db, bool *is_waiting, bool waits)
     if (waits != *is_waiting)
         atomic_fetch_add_explicit(&db->n_waiting, waits ? 1u : -1u, memory_order_relaxed);
     *is_waiting = waits;
-}
-
-/* ---------------------------------------------------------------- memory */
-
-void sdb_memory_used(sdb_db *db, sdb_memory *out)
-{
-    *out = (sdb_memory){0};
-    pthread_mutex_lock(&db->mutex);
-    const sdb_root *root = atomic_load(&db->root);
-    for (uint32_t i = 0; i < root->n; i++) {
-        if (!root->table[i])
-            continue;
-        const sdb_table *t = root->table[i]->table;
-        out->live += atomic_load_explicit(&t->arena.live, memory_order_relaxed);
-        out->retired += atomic_load_explicit(&t->reclaim.bytes, memory_order_relaxed);
-        out->mapped += (atomic_load_explicit(&t->arena.pages, memory_order_relaxed) +
-                        atomic_load_explicit(&t->arena.idle, memory_order_relaxed)) *
-                       SDB_PAGE;
-        out->reserved += t->arena.reserved;
-    }
-    pthread_mutex_unlock(&db->mutex);
 }

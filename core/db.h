@@ -42,6 +42,7 @@ typedef struct sdb_hold {
     struct sdb_hold *prev, *next; /* a ring */
     sdb_txn *txn;                 /* NULL when that has ended */
     sdb_table *table;
+    int64_t since; /* of the rough clock: when its transaction ended */
     bool is_own; /* on a working version; otherwise on what the transaction began from */
     uint64_t stamp;
     uint64_t sees; /* nothing younger in the transaction's working version: a rollback lowers it */
@@ -58,7 +59,7 @@ struct sdb_db {
     pthread_mutex_t watch_mutex; /* see watch.h */
     pthread_mutex_t mutex; /* guards all below, and the setting of root and of tables' owners */
     sdb_snapshot *snapshots;
-    struct sdb_named *named; /* named.c */
+    struct sdb_named *named;
     sdb_hold holds;       /* of transactions that have ended */
     uint32_t n_cursors;   /* each may become a hold */
     uint32_t n_snapshots;
@@ -69,16 +70,29 @@ struct sdb_db {
     uint32_t n_slots;     /* of every root made from now on */
     sdb_table **slot;     /* the table of each slot, committed or not, till its last version goes */
     uint64_t n_tables;    /* ever made: the last one's id */
+    uint64_t count[SDB_N_COUNTERS]; /* by the store's transactions and by tables that are gone */
     sdb_txn *prepared;    /* transactions whose root is ready */
     sdb_txn *idle_txns;   /* to be used again */
 };
+
+typedef enum { SNAPSHOT_PLAIN, SNAPSHOT_NAMED, SNAPSHOT_OF_TXN } sdb_snapshot_kind;
 
 struct sdb_snapshot {
     _Atomic uint64_t pin; /* 0: nothing held */
     sdb_root *root;
     sdb_db *db;
     sdb_snapshot *prev, *next;
+    sdb_snapshot_kind kind;
+    _Atomic int64_t since; /* of the rough clock of wait.h: when it was taken */
+    _Atomic uint64_t count; /* how often it was taken */
 };
+
+/* A snapshot of the store's own (named.c). */
+typedef struct sdb_named {
+    sdb_snapshot snap; /* in the store's list like any other; first, so that it is found from there */
+    struct sdb_named *next;
+    char name[];
+} sdb_named;
 
 static inline uint64_t sdb_tick(sdb_db *db)
 {
@@ -86,7 +100,7 @@ static inline uint64_t sdb_tick(sdb_db *db)
 }
 
 /* Under the mutex: put a snapshot object into, or take it out of, the store's list. */
-void sdb_snapshot_link(sdb_db *db, sdb_snapshot *snap);
+void sdb_snapshot_link(sdb_db *db, sdb_snapshot *snap, sdb_snapshot_kind kind);
 void sdb_snapshot_unlink(sdb_snapshot *snap);
 
 /* Under the mutex: hold the newest root in place of the one it holds. */

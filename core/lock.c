@@ -43,12 +43,9 @@ static bool would_deadlock(const sdb_txn *txn, const sdb_table *table)
     return false;
 }
 
-static int lock_wait(sdb_txn *txn, sdb_table *table)
+/* Under the mutex: stand in the queue until it is this transaction's turn. */
+static int lock_queue(sdb_txn *txn, sdb_table *table)
 {
-    if (would_deadlock(txn, table))
-        return SDB_DEADLOCK;
-    if (txn->timeout_ms == 0)
-        return SDB_BUSY;
     sdb_txn **last = &table->waiting;
     while (*last)
         last = &(*last)->next_waiting;
@@ -71,6 +68,30 @@ static int lock_wait(sdb_txn *txn, sdb_table *table)
         return SDB_BUSY;
     txn->is_interrupted = false;
     return SDB_INTERRUPTED;
+}
+
+static void refusal_count(sdb_table *table, int rc)
+{
+    sdb_counter counter = rc == SDB_BUSY          ? SDB_N_BUSY
+                          : rc == SDB_DEADLOCK    ? SDB_N_DEADLOCKS
+                          : rc == SDB_INTERRUPTED ? SDB_N_INTERRUPTED
+                          : rc == SDB_STALE       ? SDB_N_STALE
+                                                  : SDB_N_COUNTERS;
+    if (counter < SDB_N_COUNTERS)
+        sdb_count(&table->count[counter], 1);
+}
+
+static int lock_wait(sdb_txn *txn, sdb_table *table)
+{
+    int rc = would_deadlock(txn, table) ? SDB_DEADLOCK : SDB_BUSY;
+    if (rc == SDB_BUSY && txn->timeout_ms != 0) {
+        txn->waits_since = sdb_now();
+        rc = lock_queue(txn, table);
+        sdb_count(&table->count[SDB_N_LOCK_WAITS], 1);
+        sdb_count(&table->count[SDB_N_LOCK_WAIT_NS], (uint64_t)(sdb_now() - txn->waits_since));
+    }
+    refusal_count(table, rc);
+    return rc;
 }
 
 static void lock_give(sdb_table *table)
@@ -132,6 +153,7 @@ int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
     sdb_work *w = now ? sdb_work_new(txn, table) : NULL;
     if (!w) {
         sdb_version_free(now);
+        refusal_count(table, rc);
         lock_give(table);
         return rc == SDB_OK ? SDB_NOMEM : rc;
     }

@@ -6,12 +6,6 @@
 
 #include <assert.h>
 
-static void bytes_add(sdb_reclaim *r, int64_t n)
-{
-    uint64_t old = atomic_load_explicit(&r->bytes, memory_order_relaxed);
-    atomic_store_explicit(&r->bytes, old + (uint64_t)n, memory_order_relaxed);
-}
-
 /* How many pins are below `time`. */
 static size_t pins_below(const sdb_pins *pins, uint64_t time)
 {
@@ -61,7 +55,7 @@ static bool settle(sdb_table *t, const sdb_pins *pins, sdb_link link, uint64_t d
     size_t below = pins_below(pins, death), size = sdb_object_size(t, link);
     if (below == 0 || pins->at[below - 1] < sdb_object_stamp(t, link)) {
         if (is_counted)
-            bytes_add(r, -(int64_t)size);
+            sdb_count(&r->bytes, -(uint64_t)size);
         sdb_arena_free(&t->arena, link, size);
         return true;
     }
@@ -71,7 +65,7 @@ static bool settle(sdb_table *t, const sdb_pins *pins, sdb_link link, uint64_t d
     sdb_links_push(&w->links, link);
     w->bytes += size;
     if (!is_counted)
-        bytes_add(r, (int64_t)size);
+        sdb_count(&r->bytes, size);
     return true;
 }
 
@@ -126,7 +120,7 @@ static void dead_run(sdb_table *t, const sdb_pins *pins)
             continue;
         }
         for (size_t i = 0; !dead->is_counted && i < dead->links.n; i++)
-            bytes_add(&t->reclaim, (int64_t)sdb_object_size(t, dead->links.at[i]));
+            sdb_count(&t->reclaim.bytes, sdb_object_size(t, dead->links.at[i]));
         dead->is_counted = true;
         p = &dead->next;
     }

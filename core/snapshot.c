@@ -2,13 +2,16 @@
 #include "db.h"
 
 #include "mem.h"
+#include "wait.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-void sdb_snapshot_link(sdb_db *db, sdb_snapshot *snap)
+void sdb_snapshot_link(sdb_db *db, sdb_snapshot *snap, sdb_snapshot_kind kind)
 {
     snap->db = db;
+    snap->kind = kind;
+    atomic_store_explicit(&snap->count, 0, memory_order_relaxed);
     snap->prev = NULL;
     snap->next = db->snapshots;
     if (snap->next)
@@ -27,11 +30,19 @@ void sdb_snapshot_unlink(sdb_snapshot *snap)
     if (snap->next)
         snap->next->prev = snap->prev;
     db->n_snapshots--;
+    db->count[SDB_N_SNAPSHOTS] += sdb_counted(&snap->count);
+}
+
+static void taken(sdb_snapshot *snap)
+{
+    atomic_store_explicit(&snap->since, sdb_now_roughly(), memory_order_relaxed);
+    sdb_count(&snap->count, 1);
 }
 
 /* The other one keeps it, and no commit looks at pins now: nothing to check again. */
 void sdb_snapshot_copy(sdb_snapshot *snap, const sdb_snapshot *of)
 {
+    taken(snap);
     atomic_store(&snap->pin, atomic_load(&of->pin));
     snap->root = of->root;
 }
@@ -42,7 +53,7 @@ int sdb_snapshot_new(sdb_db *db, sdb_snapshot **out)
     if (!snap)
         return SDB_NOMEM;
     pthread_mutex_lock(&db->mutex);
-    sdb_snapshot_link(db, snap);
+    sdb_snapshot_link(db, snap, SNAPSHOT_PLAIN);
     pthread_mutex_unlock(&db->mutex);
     *out = snap;
     return SDB_OK;
@@ -64,6 +75,7 @@ void sdb_snapshot_take(sdb_snapshot *snap)
 {
     sdb_db *db = snap->db;
     assert(!snap->root);
+    taken(snap);
     for (;;) {
         sdb_root *root = atomic_load_explicit(&db->root, memory_order_acquire);
         uint64_t version = atomic_load_explicit(&root->version, memory_order_acquire);

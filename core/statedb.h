@@ -187,7 +187,7 @@ typedef struct sdb_memory {
     uint64_t reserved; /* bytes of address space set aside (costs nothing until used) */
 } sdb_memory;
 
-/* Sums over all tables. O(tables). Thread safe. */
+/* Sums over all tables, those that were dropped and are still held too. O(tables). Thread safe. */
 void sdb_memory_used(sdb_db *db, sdb_memory *out);
 
 /* Walk every structure of the newest version of every table and compare them with each other.
@@ -248,13 +248,18 @@ SDB_MUST int sdb_snapshot_save(sdb_db *db, const char *name, const sdb_snapshot 
 SDB_MUST int sdb_snapshot_load(sdb_snapshot *snap, const char *name);
 SDB_MUST int sdb_snapshot_forget(sdb_db *db, const char *name);
 
+/* Something that holds a moment of the store: a snapshot, the one that a transaction began from, or a
+** cursor that has outlived its transaction. */
 typedef struct sdb_snapshot_info {
-    const char *name; /* valid during the call */
+    const char *name; /* of a named one, else NULL; valid during the call */
+    uint64_t txn;     /* sdb_txn_id of the open transaction it belongs to, or 0 */
+    uint64_t commit;  /* the number of the newest commit it sees; later commits have larger ones */
     int64_t age_ms;
-    uint64_t bytes; /* rows and nodes that would be free if it were the only one to go */
+    uint64_t bytes; /* kept for it: rows and nodes replaced or deleted since and that no newer one sees,
+                    ** and tables dropped since */
 } sdb_snapshot_info;
 
-/* Call `each` for every named snapshot. It must not call into the store. */
+/* Call `each` for everything that is held. It must not call into the store. */
 void sdb_snapshot_each(sdb_db *db, void (*each)(void *ctx, const sdb_snapshot_info *info), void *ctx);
 
 /* What differs between two held snapshots of a store in the rows of a table, in order of rowid. Rows
@@ -275,6 +280,9 @@ const sdb_row *sdb_diff_after(const sdb_diff *diff);
 
 /* Begin: takes a snapshot of the store, locks nothing. SDB_NOMEM. */
 SDB_MUST int sdb_txn_begin(sdb_db *db, sdb_txn **out);
+
+/* A number that no other transaction of the store has had. */
+uint64_t sdb_txn_id(const sdb_txn *txn);
 
 /* Tables as this transaction sees them, its own creations and drops included. NULL: none. Borrowed:
 ** valid until the transaction ends or the table is dropped in it. */
@@ -564,6 +572,84 @@ SDB_MUST int sdb_changes_open(sdb_changes *changes, const sdb_snapshot *snap, sd
                               const char *feed);
 SDB_MUST int sdb_changes_next(sdb_changes *changes);
 const sdb_row *sdb_changes_row(const sdb_changes *changes);
+
+/* ---------------------------------------------------------------- what there is, what was done */
+
+/* What is counted, for each table since it was made and for a store since it was opened. A transaction
+** counts at the tables it has locked, where nobody else does: so counting costs an addition. */
+typedef enum sdb_counter {
+    SDB_N_COMMITS,  /* transactions that had locked something, by their end */
+    SDB_N_ABORTS,
+    SDB_N_INSERTED, /* rows put where there was none, put in place of another, deleted; those that were */
+    SDB_N_UPDATED,  /* rolled back too */
+    SDB_N_DELETED,
+    SDB_N_LOCK_WAITS,    /* times a transaction has waited for the table, */
+    SDB_N_LOCK_WAIT_NS,  /* and how long in all */
+    SDB_N_BUSY,          /* locks refused, by the code that said so */
+    SDB_N_DEADLOCKS,
+    SDB_N_INTERRUPTED,
+    SDB_N_STALE,
+    SDB_N_WATCHES_ARMED, /* and fired; those that had fired when they were armed are in both */
+    SDB_N_WATCHES_FIRED,
+    SDB_N_SNAPSHOTS,     /* of a store alone: snapshots taken, each transaction's own too */
+    SDB_N_COUNTERS
+} sdb_counter;
+
+/* Its name, "commits" for instance. Static; NULL for a number that is none. */
+const char *sdb_counter_name(int counter);
+
+typedef struct sdb_stats {
+    uint64_t count[SDB_N_COUNTERS];
+    uint64_t commit; /* the number of the newest commit */
+    uint64_t limit;  /* sdb_set_limit; 0: none */
+    sdb_memory memory;
+    uint32_t tables;       /* in the newest version */
+    uint32_t transactions; /* open */
+    uint32_t snapshots;    /* held, besides the transactions' own; */
+    uint32_t named;        /* of these, named */
+    uint32_t cursors;      /* cursor objects */
+    uint32_t watches;      /* armed, and not fired */
+} sdb_stats;
+
+/* O(tables + snapshots). No allocation. Thread safe. */
+void sdb_stats_read(sdb_db *db, sdb_stats *out);
+
+/* The tables of a held snapshot, or those a transaction sees, one after the other in no order: the
+** first (after NULL), the next, NULL after the last. Borrowed as from sdb_snapshot_table and
+** sdb_txn_table. */
+sdb_table *sdb_snapshot_next_table(const sdb_snapshot *snap, const sdb_table *after);
+sdb_table *sdb_txn_next_table(const sdb_txn *txn, const sdb_table *after);
+
+typedef struct sdb_table_info {
+    const char *name; /* valid as long as the table */
+    uint64_t rows, revision;
+    int indexes;           /* besides index 0 */
+    int feeds;
+    uint64_t deletions;    /* deleted rows that are kept for feeds */
+    uint64_t acknowledged; /* by the slowest feed; the revision where there is none */
+
+    /* not of that version, but now: */
+    uint32_t watches; /* armed, and not fired */
+    sdb_memory memory;
+    uint64_t count[SDB_N_COUNTERS];
+} sdb_table_info;
+
+/* SDB_MISUSE: the table is not in that version. O(feeds). */
+SDB_MUST int sdb_snapshot_table_info(const sdb_snapshot *snap, const sdb_table *table,
+                                     sdb_table_info *out);
+SDB_MUST int sdb_txn_table_info(sdb_txn *txn, const sdb_table *table, sdb_table_info *out);
+
+/* One lock, or one transaction that waits for one. */
+typedef struct sdb_lock_info {
+    const char *table; /* valid during the call */
+    uint64_t txn;      /* sdb_txn_id of who has the lock, or waits for it */
+    bool is_waiting;
+    int64_t ms; /* since that transaction began, or since it has waited */
+} sdb_lock_info;
+
+/* Call `each` for every lock, and behind it for those that wait for it, in their turn. It must not call
+** into the store. */
+void sdb_lock_each(sdb_db *db, void (*each)(void *ctx, const sdb_lock_info *info), void *ctx);
 
 #ifdef __cplusplus
 }

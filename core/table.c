@@ -328,6 +328,7 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
             (void)gone;
         }
     }
+    sdb_count(&t->count[!row ? SDB_N_DELETED : old ? SDB_N_UPDATED : SDB_N_INSERTED], 1);
     if (atomic_load_explicit(&t->n_watches, memory_order_relaxed))
         sdb_watch_touch(t, v->set, row ? keys : NULL, old ? old_keys : NULL);
     if (v->history.feeds)

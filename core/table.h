@@ -7,6 +7,7 @@
 #ifndef SDB_TABLE_H
 #define SDB_TABLE_H
 
+#include "count.h"
 #include "feed.h"
 #include "index.h"
 #include "reclaim.h"
@@ -41,11 +42,13 @@ struct sdb_table {
 
     _Atomic uint32_t n_watches; /* in all indexes (watch.h) */
     sdb_watch *touched;         /* to be fired at the commit; guarded by the watch_mutex */
+    _Atomic uint64_t count[SDB_N_COUNTERS]; /* each written under what guards the thing it counts */
 
     uint32_t n_versions;      /* versions not freed; guarded by the store's mutex */
     _Atomic(sdb_txn *) owner; /* holds the write lock, or NULL; set under the store's mutex */
     sdb_version *idle;        /* one to be used again, or NULL; guarded by the mutex */
     sdb_txn *waiting;         /* first of those that wait for it; guarded by the mutex */
+    bool is_settling;         /* its owner is sorting the dead without the mutex; guarded by it */
 
     /* guarded by the write lock */
     uint32_t work; /* its place among the owner's works (txn.h) */

@@ -64,8 +64,10 @@ int sdb_txn_begin(sdb_db *db, sdb_txn **out)
             txn = NULL;
         }
     }
-    if (txn)
-        sdb_snapshot_link(db, &txn->base);
+    if (txn) {
+        txn->id = sdb_tick(db);
+        sdb_snapshot_link(db, &txn->base, SNAPSHOT_OF_TXN);
+    }
     pthread_mutex_unlock(&db->mutex);
     if (!txn)
         return SDB_NOMEM;
@@ -77,11 +79,16 @@ int sdb_txn_begin(sdb_db *db, sdb_txn **out)
         return SDB_NOMEM;
     }
     tables_see(txn);
-    txn->start = txn->stamp = sdb_tick(db);
+    txn->stamp = sdb_tick(db);
     txn->floor = 0;
     assert(txn->stamp < SDB_STAMP_MAX);
     *out = txn;
     return SDB_OK;
+}
+
+uint64_t sdb_txn_id(const sdb_txn *txn)
+{
+    return txn->id;
 }
 
 void sdb_txn_free(sdb_txn *txn)
@@ -189,6 +196,7 @@ static void txn_close(sdb_txn *txn)
         sdb_hold *h = txn->holds.next;
         hold_unlink(h);
         h->txn = NULL;
+        h->since = sdb_now_roughly();
         hold_link(&db->holds, h);
     }
     while (txn->discarded) {
@@ -247,6 +255,7 @@ static void work_finish(sdb_txn *txn, sdb_work *w, uint64_t death, bool is_commi
 /* Under the mutex. */
 static void table_unlock(sdb_table *t)
 {
+    t->is_settling = false;
     sdb_waits(t->db, &t->is_waiting, sdb_reclaim_waits(&t->reclaim));
     sdb_table_hand_over(t);
 }
@@ -274,11 +283,21 @@ static void txn_idle(sdb_txn *txn)
     db->idle_txns = txn;
 }
 
+/* Under the mutex. */
+static void txn_count(sdb_txn *txn, bool is_commit)
+{
+    sdb_counter end = is_commit ? SDB_N_COMMITS : SDB_N_ABORTS;
+    txn->db->count[end] += txn->n_work > 0;
+    for (uint32_t i = 0; i < txn->n_work; i++)
+        sdb_count(&txn->work[i].table->count[end], 1);
+}
+
 /* The common end of commit and abort. */
 static void txn_finish(sdb_txn *txn, bool is_commit)
 {
     sdb_db *db = txn->db;
     pthread_mutex_lock(&db->mutex);
+    txn_count(txn, is_commit);
     txn_close(txn);
     if (is_commit && txn->n_work)
         txn_publish(txn);
@@ -298,6 +317,9 @@ static void txn_finish(sdb_txn *txn, bool is_commit)
         n_dead += txn->work[i].edit.retired.n +
                   (!txn->work[i].is_dropped && sdb_reclaim_waits(&txn->work[i].table->reclaim)
                        ? LITTLE : 0);
+    for (uint32_t i = 0; i < txn->n_work; i++)
+        if (!txn->work[i].is_dropped)
+            txn->work[i].table->is_settling = n_dead > LITTLE;
     if (n_dead > LITTLE)
         pthread_mutex_unlock(&db->mutex);
     for (uint32_t i = 0; i < txn->n_work; i++)

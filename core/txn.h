@@ -54,7 +54,8 @@ typedef struct sdb_savepoint {
 struct sdb_txn {
     sdb_db *db;
     sdb_snapshot base;
-    uint64_t start, stamp;
+    uint64_t id; /* from the clock, when it began */
+    uint64_t stamp;
     uint64_t floor;    /* without the works' starts */
     bool is_floor_old; /* holds or savepoints have come or gone */
     sdb_hold holds;
@@ -75,6 +76,7 @@ struct sdb_txn {
     bool has_turn;         /* the lock it waits for has been handed to it */
     sdb_table *waits_for;  /* or NULL */
     sdb_txn *next_waiting; /* for the same table, behind this one */
+    int64_t waits_since;   /* of the clock of wait.h */
     pthread_cond_t turn;
 
     sdb_dead *idle_dead;   /* to be used by the next work, like idle_links */

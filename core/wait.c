@@ -24,11 +24,25 @@ int sdb_cond_init(pthread_cond_t *cond)
     return rc;
 }
 
-int64_t sdb_now(void)
+static int64_t clock_read(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(WAIT_CLOCK, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t sdb_now(void)
+{
+    return clock_read(WAIT_CLOCK);
+}
+
+int64_t sdb_now_roughly(void)
+{
+#ifdef CLOCK_MONOTONIC_COARSE
+    return clock_read(CLOCK_MONOTONIC_COARSE);
+#else
+    return clock_read(WAIT_CLOCK);
+#endif
 }
 
 int64_t sdb_deadline(int64_t ms)

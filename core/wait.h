@@ -16,6 +16,9 @@ int sdb_cond_init(pthread_cond_t *cond);
 /* Now, in nanoseconds since some moment. */
 int64_t sdb_now(void);
 
+/* The same where a few milliseconds do not matter: ten times as cheap on Linux. */
+int64_t sdb_now_roughly(void);
+
 /* The point in time so many milliseconds from now; < 0: SDB_FOREVER. */
 int64_t sdb_deadline(int64_t ms);
 

@@ -239,6 +239,7 @@ void sdb_watch_settle(sdb_table *table, bool is_commit)
     for (sdb_watch *w = touched; w && is_commit; w = w->next_touched) {
         watches_remove(&w->index->watches, w); /* all that have fired, with the first of an index */
         atomic_fetch_sub_explicit(&table->n_watches, 1, memory_order_relaxed);
+        sdb_count(&table->count[SDB_N_WATCHES_FIRED], 1);
     }
     pthread_mutex_unlock(&table->db->watch_mutex);
 }
@@ -325,7 +326,9 @@ int sdb_watch_arm(sdb_watch *w, const sdb_snapshot *snap, sdb_table *table, int 
         atomic_store(&w->is_fired, false);
         w->table = sdb_table_ref(table);
         w->index = sdb_index_ref(on);
+        sdb_count(&table->count[SDB_N_WATCHES_ARMED], 1);
         if (sdb_root_version(atomic_load(&db->root), table) != v) {
+            sdb_count(&table->count[SDB_N_WATCHES_FIRED], 1);
             fire(w);
         } else if (!is_empty) {
             watches_add(&on->watches, w);

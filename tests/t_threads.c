@@ -152,6 +152,38 @@ static void *holder(void *arg)
     return NULL;
 }
 
+static void lock_seen(void *ctx, const sdb_lock_info *lock)
+{
+    CHECK(lock->txn && lock->table[0]);
+    (void)ctx;
+}
+
+static void held_seen(void *ctx, const sdb_snapshot_info *held)
+{
+    (void)ctx;
+    CHECK(held->commit && held->age_ms >= 0);
+}
+
+/* Asks for all that is counted and listed; no counter ever falls. */
+static void *observer(void *arg)
+{
+    worker *w = arg;
+    sdb_db *db = w->bank->db;
+    sdb_stats last = {0};
+    while (atomic_load(&w->bank->running)) {
+        sdb_stats now;
+        sdb_stats_read(db, &now);
+        for (int i = 0; i < SDB_N_COUNTERS; i++)
+            CHECK(now.count[i] >= last.count[i]);
+        CHECK(now.commit >= last.commit && now.tables == WRITERS);
+        last = now;
+        sdb_lock_each(db, lock_seen, NULL);
+        sdb_snapshot_each(db, held_seen, NULL);
+        w->seen++;
+    }
+    return NULL;
+}
+
 static void test_bank(void **state)
 {
     (void)state;
@@ -172,11 +204,14 @@ static void test_bank(void **state)
     }
     assert_int_equal(sdb_txn_commit(txn), SDB_OK);
 
-    enum { N = WRITERS + READERS + HOLDERS };
+    enum { N = WRITERS + READERS + HOLDERS + 1 };
     pthread_t thread[N];
     worker work[N];
     for (int i = 0; i < N; i++) {
-        void *(*run)(void *) = i < WRITERS ? writer : i < WRITERS + READERS ? reader : holder;
+        void *(*run)(void *) = i < WRITERS             ? writer
+                               : i < WRITERS + READERS ? reader
+                               : i < N - 1             ? holder
+                                                       : observer;
         work[i] = (worker){.bank = &b, .number = i, .rng = 0x9e3779b97f4a7c15u * (uint64_t)(i + 1)};
         assert_int_equal(pthread_create(&thread[i], NULL, run, &work[i]), 0);
     }
