@@ -4,6 +4,7 @@
 #include "key.h"
 #include "lpm_index.h"
 #include "mem.h"
+#include "sorted.h"
 
 #include <assert.h>
 
@@ -18,6 +19,9 @@ struct sdb_cursor {
     sdb_hold hold;  /* if on_txn */
     sdb_buf bounds;
     sdb_iter it; /* in a prefix index: in the rows of one prefix */
+
+    const sdb_sorted *sorted; /* or NULL: the rows to read instead of the index's */
+    size_t at, stop;          /* in them: the place it is at, and the one to stop before */
 
     /* in a prefix index: what gives the next prefix's rows */
     enum { LPM_NONE, LPM_COVERS, LPM_WITHIN } lpm;
@@ -59,6 +63,7 @@ static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on
     cur->index = on_txn ? sdb_index_ref(v->set->at[index]) : v->set->at[index];
     cur->on_txn = on_txn;
     cur->is_single = false;
+    cur->sorted = NULL;
     cur->lpm = LPM_NONE;
     cur->lpm_root = v->root[index];
     bool is_lpm = cur->index->def.kind == SDB_LPM;
@@ -145,6 +150,46 @@ static int seek_bounds(sdb_cursor *cur, const sdb_range *range)
     return rc;
 }
 
+/* ---------------------------------------------------------------- sorted rows */
+
+int sdb_sorted_new(const sdb_cursor *cur, const sdb_index_def *def, const sdb_stop *stop,
+                   sdb_sorted **out)
+{
+    if (!cur->table || cur->index->def.kind == SDB_LPM)
+        return SDB_MISUSE;
+    return sdb_sorted_build(cur->table, cur->it.leaves, cur->it.root, def, stop, out);
+}
+
+int sdb_cursor_read(sdb_cursor *cur, const sdb_sorted *sorted)
+{
+    if (!cur->table || cur->table != sorted->table)
+        return SDB_MISUSE;
+    cur->sorted = sorted;
+    cur->it.leaf = 0;
+    return SDB_OK;
+}
+
+static int sorted_seek(sdb_cursor *cur, const sdb_range *range)
+{
+    size_t from, to;
+    int rc = sdb_sorted_range(cur->sorted, range, &cur->bounds, &from, &to);
+    cur->it.leaf = 0;
+    if (rc != SDB_OK)
+        return rc;
+    cur->reverse = range->reverse;
+    cur->at = range->reverse ? to - 1 : from;
+    cur->stop = range->reverse ? from - 1 : to;
+    cur->it.leaf = cur->sorted->row[cur->at];
+    return SDB_OK;
+}
+
+static int sorted_next(sdb_cursor *cur)
+{
+    cur->at = cur->reverse ? cur->at - 1 : cur->at + 1;
+    cur->it.leaf = cur->at == cur->stop ? 0 : cur->sorted->row[cur->at];
+    return cur->it.leaf ? SDB_OK : SDB_DONE;
+}
+
 /* ---------------------------------------------------------------- prefixes */
 
 /* Into the rows of a prefix; with none (0), on to the next prefix. */
@@ -203,7 +248,7 @@ static int seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_prefix *p, b
 int sdb_cursor_seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_value *prefix, bool reverse)
 {
     sdb_prefix p;
-    if (!cur->table || cur->index->def.kind != SDB_LPM || op > SDB_WITHIN)
+    if (!cur->table || cur->sorted || cur->index->def.kind != SDB_LPM || op > SDB_WITHIN)
         return SDB_MISUSE;
     cur->it.leaf = 0;
     if (prefix->type == SDB_NULL)
@@ -215,6 +260,8 @@ int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
 {
     if (!cur->table)
         return SDB_MISUSE;
+    if (cur->sorted)
+        return sorted_seek(cur, range);
     if (cur->index->def.kind == SDB_LPM) {
         if (range->n_eq > 1 || range->lower || range->upper)
             return SDB_MISUSE;
@@ -233,6 +280,8 @@ int sdb_cursor_next(sdb_cursor *cur)
     sdb_iter *it = &cur->it;
     if (!it->leaf)
         return SDB_DONE;
+    if (cur->sorted)
+        return sorted_next(cur);
     if (cur->index->def.kind == SDB_LPM)
         return rows_next(cur);
     int rc = cur->is_single ? SDB_DONE : cur->reverse ? sdb_iter_prev(it) : sdb_iter_next(it);
@@ -251,11 +300,14 @@ int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
 {
     const sdb_iter *it = &cur->it;
     sdb_buf bounds = {0};
-    size_t n_lo;
-    if (!cur->table || cur->index->def.kind == SDB_LPM)
+    size_t n_lo, from, to;
+    if (!cur->table || (cur->index->def.kind == SDB_LPM && !cur->sorted))
         return SDB_MISUSE;
-    int rc = sdb_index_bounds(cur->index, range, &bounds, &n_lo);
-    if (rc == SDB_OK) {
+    int rc = cur->sorted ? sdb_sorted_range(cur->sorted, range, &bounds, &from, &to)
+                         : sdb_index_bounds(cur->index, range, &bounds, &n_lo);
+    if (rc == SDB_OK && cur->sorted) {
+        *out = to - from;
+    } else if (rc == SDB_OK) {
         size_t n_hi = bounds.n - n_lo;
         const uint8_t *lo = bounds.at, *hi = n_hi ? lo + n_lo : lo;
         *out = n_hi ? sdb_radix_rank(it->leaves, it->base, it->root, hi, n_hi)

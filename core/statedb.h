@@ -55,7 +55,7 @@ enum {
     SDB_TOOBIG = -5, /* a row, key or name is longer than can be stored */
     SDB_MISUSE = -6, /* the call does not fit the state of its object (the comment says which) */
     SDB_DEADLOCK = -7,   /* waiting for the table would close a circle of waiting transactions */
-    SDB_INTERRUPTED = -8, /* sdb_txn_interrupt ended the wait */
+    SDB_INTERRUPTED = -8, /* sdb_txn_interrupt ended the wait, or an sdb_stop the work */
     SDB_NOTPREFIX = -9   /* the value of a column with a prefix index is no prefix */
 };
 
@@ -167,6 +167,13 @@ typedef struct sdb_db sdb_db;
 typedef struct sdb_snapshot sdb_snapshot;
 typedef struct sdb_txn sdb_txn;
 typedef struct sdb_cursor sdb_cursor;
+
+/* Asked now and then by calls that may take long; once it says true the call ends with
+** SDB_INTERRUPTED, nothing changed. It must not call into the store. */
+typedef struct sdb_stop {
+    bool (*is_due)(void *ctx);
+    void *ctx;
+} sdb_stop;
 
 /* A new, empty store, counted once. SDB_NOMEM. */
 SDB_MUST int sdb_open(sdb_db **out);
@@ -476,6 +483,19 @@ const sdb_row *sdb_cursor_row(const sdb_cursor *cur);
 /* Exactly how many rows of the open version lie in a range, without visiting them. O(key length).
 ** The cursor does not move. SDB_NOMEM as for seek; SDB_MISUSE in a prefix index. */
 SDB_MUST int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out);
+
+/* An index that no table has, made for one reader: the rows of a version in the order of any
+** definition (of radix kind; it need not be unique where it says so). The version is that of an open
+** cursor on an index of its own; the rows must be held by whoever uses them, by that cursor for
+** instance. sdb_cursor_read lets a cursor that is open on the same version go through them, instead of
+** its index, until it is closed: it seeks, counts and steps as it would in such an index. free accepts
+** NULL; no cursor may be reading it then. stop may be NULL. 12 bytes a row, twice that and the keys while
+** it is made. SDB_MISUSE, SDB_NOMEM, SDB_INTERRUPTED. O(rows × key length). */
+typedef struct sdb_sorted sdb_sorted;
+SDB_MUST int sdb_sorted_new(const sdb_cursor *cur, const sdb_index_def *def, const sdb_stop *stop,
+                            sdb_sorted **out);
+void sdb_sorted_free(sdb_sorted *sorted);
+SDB_MUST int sdb_cursor_read(sdb_cursor *cur, const sdb_sorted *sorted);
 
 /* ---------------------------------------------------------------- watches */
 
