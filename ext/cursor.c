@@ -80,9 +80,9 @@ static void cursor_clear(cursor *cur)
     sqlite3_free(cur->list);
     cur->list = NULL;
     cur->n_list = cur->list_room = cur->list_at = 0;
-    sqlite3_free(cur->sorted);
-    cur->sorted = NULL;
-    cur->n_sorted = cur->sorted_room = cur->sorted_at = 0;
+    sqlite3_free(cur->gathered);
+    cur->gathered = NULL;
+    cur->n_gathered = cur->gathered_room = cur->gathered_at = 0;
 }
 
 static void cursor_retire(conn *c, cursor *cur)
@@ -250,9 +250,10 @@ static int core_open(cursor *cur, const plan *p)
     c->n_standing += cur->on_snapshot;
     return SQLITE_OK;
 }
+
 /* ---------------------------------------------------------------- rows in another order */
 
-static sdb_value row_term(const cursor *cur, const sdb_row *row, int column)
+sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column)
 {
     if (column < 0)
         return (sdb_value){.type = SDB_INTEGER, .u.i = sdb_row_rowid(row)};
@@ -265,7 +266,8 @@ static int row_compare(const cursor *cur, const sdb_row *a, const sdb_row *b)
     const column_sql *columns = cursor_vtable(cur)->def->columns;
 
     for (const plan_term *t = p->term + p->n_eq, *end = t + p->n_order; t < end; t++) {
-        sdb_value x = row_term(cur, a, t->column), y = row_term(cur, b, t->column);
+        sdb_value x = cursor_value(cur, a, t->column);
+        sdb_value y = cursor_value(cur, b, t->column);
         int c = value_compare(&x, &y, t->column < 0 ? SDB_BINARY : columns[t->column].collation);
         if (c)
             return t->desc ? -c : c;
@@ -293,6 +295,20 @@ static const sdb_row **rows_sort(const cursor *cur, const sdb_row **from, const 
     return from;
 }
 
+int cursor_gather(cursor *cur, const sdb_row *row)
+{
+    if (cur->n_gathered == cur->gathered_room) {
+        size_t room = cur->gathered_room ? cur->gathered_room * 2 : 64;
+        const sdb_row **rows = sqlite3_realloc64(cur->gathered, room * sizeof *rows);
+        if (!rows)
+            return SQLITE_NOMEM;
+        cur->gathered = rows;
+        cur->gathered_room = room;
+    }
+    cur->gathered[cur->n_gathered++] = row;
+    return SQLITE_OK;
+}
+
 static int cursor_advance(cursor *cur, int rc);
 
 /* Take all rows of the range and deliver them in the plan's order. */
@@ -300,25 +316,19 @@ static int cursor_sort(cursor *cur)
 {
     int rc = SQLITE_OK;
 
-    for (; cur->row && rc == SQLITE_OK; rc = cursor_advance(cur, sdb_cursor_next(cur->core))) {
-        if (cur->n_sorted == cur->sorted_room) {
-            size_t room = cur->sorted_room ? cur->sorted_room * 2 : 64;
-            const sdb_row **rows = sqlite3_realloc64(cur->sorted, room * sizeof *rows);
-            if (!rows)
-                return SQLITE_NOMEM;
-            cur->sorted = rows;
-            cur->sorted_room = room;
-        }
-        cur->sorted[cur->n_sorted++] = cur->row;
+    while (cur->row && rc == SQLITE_OK) {
+        rc = cursor_gather(cur, cur->row);
+        if (rc == SQLITE_OK)
+            rc = cursor_advance(cur, sdb_cursor_next(cur->core));
     }
-    if (rc != SQLITE_OK || cur->n_sorted == 0)
+    if (rc != SQLITE_OK || cur->n_gathered == 0)
         return rc;
-    const sdb_row **other = sqlite3_malloc64(cur->n_sorted * sizeof *other);
+    const sdb_row **other = sqlite3_malloc64(cur->n_gathered * sizeof *other);
     if (!other)
         return SQLITE_NOMEM;
-    const sdb_row **result = rows_sort(cur, cur->sorted, other, cur->n_sorted);
-    sqlite3_free(result == other ? cur->sorted : other);
-    cur->sorted = result;
+    const sdb_row **result = rows_sort(cur, cur->gathered, other, cur->n_gathered);
+    sqlite3_free(result == other ? cur->gathered : other);
+    cur->gathered = result;
     cur->row = result[0];
     return SQLITE_OK;
 }
@@ -351,6 +361,8 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     c->has_doubt = false;
     rc = core_open(cur, p);
     cur->plan = p;
+    if (rc == SQLITE_OK && p->function)
+        return p->function->filter(cur, argv[0]);
     if (rc == SQLITE_OK)
         rc = range_set(cur, argv, &is_empty);
     if (rc != SQLITE_OK || is_empty)
@@ -369,9 +381,9 @@ int cursor_next(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)base;
 
-    if (!cur->sorted)
+    if (!cur->gathered)
         return cursor_advance(cur, sdb_cursor_next(cur->core));
-    cur->row = ++cur->sorted_at < cur->n_sorted ? cur->sorted[cur->sorted_at] : NULL;
+    cur->row = ++cur->gathered_at < cur->n_gathered ? cur->gathered[cur->gathered_at] : NULL;
     return SQLITE_OK;
 }
 

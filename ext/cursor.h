@@ -36,11 +36,11 @@ struct cursor {
     int list_term;
     held *held;
 
-    /* Rows that had to be sorted. */
-    const sdb_row **sorted;
-    size_t n_sorted;
-    size_t sorted_room;
-    size_t sorted_at;
+    /* Rows that had to be gathered first, to be sorted or chosen from. */
+    const sdb_row **gathered;
+    size_t n_gathered;
+    size_t gathered_room;
+    size_t gathered_at;
 };
 
 static inline vtable *cursor_vtable(const cursor *cur)
@@ -51,5 +51,11 @@ static inline vtable *cursor_vtable(const cursor *cur)
 /* Set the range, and the list if the plan has one, from xFilter's arguments. *is_empty: no row can
 ** match, and the range is not to be used. */
 int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
+
+/* The value of a row in a column; -1: the rowid. */
+sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column);
+
+/* Add a row to those gathered; if there are any, xNext goes through them. */
+int cursor_gather(cursor *cur, const sdb_row *row);
 
 #endif

@@ -126,6 +126,8 @@ int vtable_refuse_file(vtable *t);
 /* ---------------------------------------------------------------- plan.c, cursor.c, write.c, command.c */
 
 int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
+int plan_find_function(sqlite3_vtab *vtab, int argc, const char *name,
+                       void (**function)(sqlite3_context *, int, sqlite3_value **), void **arg);
 
 int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out);
 int cursor_close(sqlite3_vtab_cursor *cur);
@@ -199,8 +201,10 @@ typedef struct index_function {
     const char *name;    /* "statedb_covers"; in a plan "net covers ?" */
     sdb_index_kind kind; /* of the indexes */
     int op;              /* what is asked of them: of SDB_LPM, sdb_prefix_op */
-    bool is_of_table;    /* the answer depends on the other rows: no index, but the table must answer */
+    int rows;            /* that are expected; 0: a part of the table */
+    bool is_of_table;    /* the answer depends on all rows: index or not, xFilter has to find it */
     void (*function)(sqlite3_context *, int, sqlite3_value **); /* for one row */
+    int (*filter)(cursor *, sqlite3_value *); /* xFilter, with the second argument */
 } index_function;
 
 enum { INDEX_FUNCTIONS = 3 };
@@ -214,6 +218,7 @@ void prefix_lpm(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 void prefix_covers(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 void prefix_within(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 int prefix_functions_register(sqlite3 *db);
+int prefix_filter(cursor *cur, sqlite3_value *in);
 
 /* After SDB_NOTPREFIX: the error for the first value that is no prefix, in t->row, or in the rows
 ** that an index was to be created on. */

@@ -47,9 +47,9 @@ static void memory_function(sqlite3_context *ctx, int argc, sqlite3_value **argv
 }
 
 const index_function index_functions[INDEX_FUNCTIONS] = {
-    {"statedb_lpm", SDB_LPM, SDB_LONGEST, true, prefix_lpm},
-    {"statedb_covers", SDB_LPM, SDB_COVERS, false, prefix_covers},
-    {"statedb_within", SDB_LPM, SDB_WITHIN, false, prefix_within},
+    {"statedb_lpm", SDB_LPM, SDB_LONGEST, 1, true, prefix_lpm, prefix_filter},
+    {"statedb_covers", SDB_LPM, SDB_COVERS, 4, false, prefix_covers, prefix_filter},
+    {"statedb_within", SDB_LPM, SDB_WITHIN, 0, false, prefix_within, prefix_filter},
 };
 
 static int index_functions_register(sqlite3 *db)

@@ -368,5 +368,6 @@ const sqlite3_module statedb_module = {
     .xColumn = cursor_column,
     .xRowid = cursor_rowid,
     .xUpdate = write_update,
+    .xFindFunction = plan_find_function,
     .xRename = module_rename,
 };

@@ -28,6 +28,7 @@ enum {
     ROWS_EQ_MIN = 5,
     LIST_LENGTH = 8,   /* values in an IN list */
     IN_FLAGS = 32,     /* sqlite3_vtab_in() knows about so many constraints */
+    OMIT_MAX = 16,     /* and omit is heeded for so many */
     TEXT_RESERVE = 120 /* of a plan's text, for one more term, or for "..." */
 };
 
@@ -48,7 +49,8 @@ typedef struct path {
     int list;    /* the one of these whose IN list comes whole, or -1 */
     int lower;   /* constraint, or -1 */
     int upper;   /* constraint, or -1 */
-    bool is_key; /* one value for each column of a unique index */
+    int function; /* the constraint that is all the path is for, or -1 */
+    bool is_key;  /* one value for each column of a unique index */
     bool is_ordered;
     bool reverse;
     double rows;
@@ -152,6 +154,14 @@ static bool constraint_is_text(const query *q, int i)
         return false;
     int type = sqlite3_value_type(value);
     return type == SQLITE_TEXT || type == SQLITE_BLOB;
+}
+
+/* The function that constraint k is, or NULL. */
+static const index_function *constraint_function(const query *q, int k)
+{
+    int i = q->info->aConstraint[k].op - SQLITE_INDEX_CONSTRAINT_FUNCTION;
+
+    return i >= 0 && i < INDEX_FUNCTIONS ? &index_functions[i] : NULL;
 }
 
 /* The best constraint that gives part i of an index one value, or a list of values; -1: none. A
@@ -259,10 +269,13 @@ static double log_2(double n)
 /* SQLite's own guesses for an index without statistics. */
 static void path_estimate(const query *q, path *p)
 {
+    const index_function *f = p->function < 0 ? NULL : constraint_function(q, p->function);
     double rows = q->n_rows;
 
     if (p->is_key) {
         rows = 1;
+    } else if (f) {
+        rows = f->rows ? f->rows : rows / 16;
     } else if (p->n_eq > 0) {
         double same = ROWS_EQ + 1 - p->n_eq;
         if (same < ROWS_EQ_MIN)
@@ -278,7 +291,7 @@ static void path_estimate(const query *q, path *p)
         rows *= 0.25;
     p->rows = rows < 1 ? 1 : rows > q->n_rows ? q->n_rows : rows;
     /* In rowid order the rows tend to lie beside each other. */
-    p->cost = 10 + p->rows * (p->index ? 3.5 : 3);
+    p->cost = 10 + (f && !p->index ? q->n_rows : p->rows) * (p->index ? 3.5 : 3);
 }
 
 static double path_total(const query *q, const path *p)
@@ -288,10 +301,42 @@ static double path_total(const query *q, const path *p)
     return p->cost + (is_sorted ? 0 : p->rows * log_2(p->rows));
 }
 
-/* The best use of one index. */
+/* The path of a function: by an index, or, where the function is of the whole table, without. */
+static path path_function(const query *q, int index, int k)
+{
+    const index_function *f = constraint_function(q, k);
+    path p = {.index = index, .list = -1, .lower = -1, .upper = -1, .function = k};
+
+    p.is_key = f->is_of_table && index && index_is_unique(q, index);
+    if (!index || p.is_key)
+        path_order(q, &p);
+    else
+        p.is_ordered = q->info->nOrderBy == 0;
+    path_estimate(q, &p);
+    return p;
+}
+
+/* The constraint that an index of another kind than values in their order can answer, or -1. The
+** functions stand in the order of what they leave over. */
+static int index_find_function(const query *q, int index)
+{
+    const sdb_index_def *def = index_def(q, index);
+    int best = -1;
+
+    for (int k = 0; k < q->info->nConstraint; k++) {
+        const index_function *f = constraint_function(q, k);
+        if (f && f->kind == def->kind && q->info->aConstraint[k].usable &&
+            column_of(q, q->info->aConstraint[k].iColumn) == def->parts[0].column &&
+            (best < 0 || f < constraint_function(q, best)))
+            best = k;
+    }
+    return best;
+}
+
+/* The best use of one index of values. */
 static path path_try(const query *q, int index)
 {
-    path p = {.index = index, .list = -1, .lower = -1, .upper = -1};
+    path p = {.index = index, .list = -1, .lower = -1, .upper = -1, .function = -1};
     int n_parts = index_parts(q, index), n_single = 0;
 
     for (; p.n_eq < n_parts; p.n_eq++) {
@@ -318,18 +363,46 @@ static path path_try(const query *q, int index)
     return p;
 }
 
-static path path_best(const query *q)
+/* of_table: the constraint by which all paths have to go, or -1. */
+static path path_best(const query *q, int of_table)
 {
-    path best = path_try(q, SDB_BY_ROWID);
+    path best = of_table < 0 ? path_try(q, SDB_BY_ROWID) : path_function(q, SDB_BY_ROWID, of_table);
 
     for (int i = 1; i <= view_indexes(q->view, q->table->table); i++) {
-        if (index_def(q, i)->kind != SDB_RADIX)
+        bool is_radix = index_def(q, i)->kind == SDB_RADIX;
+        int k = is_radix ? -1 : index_find_function(q, i);
+        if (of_table < 0 ? !is_radix && k < 0 : k != of_table)
             continue;
-        path p = path_try(q, i);
+        path p = is_radix ? path_try(q, i) : path_function(q, i, k);
         if (path_total(q, &p) < path_total(q, &best))
             best = p;
     }
     return best;
+}
+
+/* Find the constraint whose answer depends on all rows of the table, or -1. SQLite must never come to
+** evaluate it itself, for one row: so it has to be the path, or there is none. */
+static int query_find_of_table(const query *q, int *out)
+{
+    vtable *t = q->table;
+
+    *out = -1;
+    for (int k = 0; k < q->info->nConstraint; k++) {
+        const index_function *f = constraint_function(q, k);
+        if (!f || !f->is_of_table || column_of(q, q->info->aConstraint[k].iColumn) == NO_COLUMN)
+            continue;
+        if (!q->info->aConstraint[k].usable)
+            return SQLITE_CONSTRAINT; /* the other tables of a join come first */
+        if (*out >= 0)
+            return error_set(t, SQLITE_ERROR,
+                             "one %s at a time: for a second one join the table with itself",
+                             f->name);
+        if (k >= OMIT_MAX)
+            return error_set(t, SQLITE_ERROR, "%s can have %d other conditions beside it at most",
+                             f->name, OMIT_MAX - 1);
+        *out = k;
+    }
+    return SQLITE_OK;
 }
 
 /* ---------------------------------------------------------------- the plan's text */
@@ -445,6 +518,21 @@ static void writer_add_range(writer *w)
     }
 }
 
+static void writer_add_function(writer *w)
+{
+    const query *q = w->q;
+    const index_function *f = constraint_function(q, w->path->function);
+    int column = column_of(q, q->info->aConstraint[w->path->function].iColumn);
+    char says[40];
+
+    sqlite3_snprintf(sizeof says, says, " %s ?", strchr(f->name, '_') + 1);
+    text_add_term(q, w->plan, &w->n_text, column, says);
+    w->plan->function = f;
+    w->plan->range_column = (int16_t)column;
+    q->info->aConstraintUsage[w->path->function] =
+        (struct sqlite3_index_constraint_usage){.argvIndex = ++w->n_args, .omit = 1};
+}
+
 /* Whether SQLite may be told that there is one row at most. An UPDATE then changes the row at once
 ** (it reads all columns, which no SELECT does), but looks at one row only: where an argument's type
 ** shows that there may be several, xFilter has the statement planned again. Elsewhere nothing is
@@ -496,6 +584,8 @@ static plan *plan_write(const query *q, const path *p)
     text_add(out, &w.n_text, "%!.40s", out->def.name);
     for (char *paren = out->text; (paren = strchr(paren, '(')) != NULL;)
         *paren = '_'; /* the first one is to open the list of terms */
+    if (p->function >= 0)
+        writer_add_function(&w);
     writer_add_equals(&w);
     writer_add_range(&w);
     if (w.n_args || out->lower)
@@ -518,7 +608,9 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     vtable *t = (vtable *)vtab;
     query q = {.table = t, .info = info, .n_rows = ROWS_MIN};
     view now;
+    path best;
     plan *p;
+    int of_table;
     int rc = view_begin(t->conn, &now);
 
     if (rc)
@@ -527,11 +619,15 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
         q.view = now;
     if (view_count(now, t->table) > ROWS_MIN)
         q.n_rows = (double)view_count(now, t->table);
-    path best = path_best(&q);
-    p = plan_write(&q, &best);
+    rc = query_find_of_table(&q, &of_table);
+    if (rc == SQLITE_OK) {
+        best = path_best(&q, of_table);
+        p = plan_write(&q, &best);
+        rc = p ? SQLITE_OK : SQLITE_NOMEM;
+    }
     view_end(t->conn, now);
-    if (!p)
-        return SQLITE_NOMEM;
+    if (rc)
+        return rc;
     info->idxNum = best.index;
     info->idxStr = p->text;
     info->needToFreeIdxStr = 1;
@@ -540,4 +636,18 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     info->estimatedRows = (sqlite3_int64)best.rows;
     info->estimatedCost = best.cost;
     return SQLITE_OK;
+}
+
+int plan_find_function(sqlite3_vtab *vtab, int argc, const char *name,
+                       void (**function)(sqlite3_context *, int, sqlite3_value **), void **arg)
+{
+    (void)vtab;
+    for (int i = 0; argc == 2 && i < INDEX_FUNCTIONS; i++) {
+        if (sqlite3_stricmp(name, index_functions[i].name) == 0) {
+            *function = index_functions[i].function;
+            *arg = (void *)&index_functions[i];
+            return SQLITE_INDEX_CONSTRAINT_FUNCTION + i;
+        }
+    }
+    return 0;
 }

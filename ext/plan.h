@@ -12,6 +12,9 @@
 **                   _LT or _LE; 0: none
 **     n_order       term[n_eq .. n_eq + n_order) is the ORDER BY that SQLite leaves to the cursor
 **     reverse       walk the index from its end; the rows then come in that order
+**     function      of range_column: the index answers it, or where that is the rowid's, xFilter finds
+**                   the rows in the whole table; its one argument is the function's second. The rest is
+**                   not used then. NULL: none
 **
 ** xFilter's arguments are the values of term[0 .. n_eq), of lower (but for _ISNOTNULL), of upper.
 ** Every one may be of any type: see the head of range.c. */
@@ -43,10 +46,11 @@ typedef struct plan {
     uint16_t n_order;
     uint8_t lower;
     uint8_t upper;
-    int16_t range_column;  /* of the table, that lower and upper are about */
+    int16_t range_column;  /* of the table, that lower and upper, or the function, are about */
     bool upper_is_literal; /* upper is text in the statement itself, and may be half of a LIKE */
     bool reverse;
     bool is_single; /* SQLite was told SQLITE_INDEX_SCAN_UNIQUE and may look at one row only */
+    const index_function *function;
     plan_term term[];
 } plan;
 

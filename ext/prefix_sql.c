@@ -4,7 +4,7 @@
 ** What a prefix is, core/prefix.h says. The functions that compare two of them call it an error when
 ** a value is no prefix, as an index on prefixes does: no row would ever match 10.0.0.300, and nobody
 ** would know why. Those that take a prefix apart give NULL, so that there is a way to ask. */
-#include "ext.h"
+#include "cursor.h"
 
 #include "../core/prefix.h"
 
@@ -27,6 +27,14 @@ static char *complaint(const sdb_value *v, const char *wrong)
     default:
         return sqlite3_mprintf("a blob of %u bytes %s", v->n, wrong);
     }
+}
+
+/* The same as a sentence of a function. */
+static char *function_complaint(const index_function *f, const sdb_value *v, const char *wrong)
+{
+    char *text = complaint(v, wrong);
+
+    return text ? sqlite3_mprintf("%s: %z", f->name, text) : NULL;
 }
 
 /* Whether a value is refused by an index; its error, then. */
@@ -78,7 +86,8 @@ int prefix_error_table(vtable *t, const sdb_index_def *def)
 
 /* ---------------------------------------------------------------- arguments */
 
-/* An argument as a value; not one to go on with: NULL, or no memory for its text. */
+/* An argument as a value; not one to go on with: NULL, or no memory for its text, which is the result
+** then. */
 static bool argument_get(sqlite3_context *ctx, sqlite3_value *in, sdb_value *out)
 {
     if (value_get(in, out) == SQLITE_OK)
@@ -87,28 +96,33 @@ static bool argument_get(sqlite3_context *ctx, sqlite3_value *in, sdb_value *out
     return false;
 }
 
-/* The prefix of an argument of a comparison; one that is none is its result: an error. */
-static bool argument_prefix(sqlite3_context *ctx, sqlite3_value *in, sdb_prefix *out)
+/* The prefixes of the two arguments of a comparison. When one of them is none, the result is an
+** error, whatever the other one is; with NULL it is NULL. */
+static bool arguments_get(sqlite3_context *ctx, sqlite3_value **argv, sdb_prefix out[2])
 {
     const index_function *f = sqlite3_user_data(ctx);
-    const char *wrong;
-    sdb_value v;
-    char *text;
+    bool is_all = true;
 
-    if (!argument_get(ctx, in, &v))
+    for (int i = 0; i < 2; i++) {
+        sdb_value v;
+        const char *wrong;
+        char *text;
+        if (!argument_get(ctx, argv[i], &v)) {
+            is_all = false;
+            continue;
+        }
+        wrong = sdb_prefix_from(&v, &out[i]);
+        if (!wrong)
+            continue;
+        text = function_complaint(f, &v, wrong);
+        if (text)
+            sqlite3_result_error(ctx, text, -1);
+        else
+            sqlite3_result_error_nomem(ctx);
+        sqlite3_free(text);
         return false;
-    wrong = sdb_prefix_from(&v, out);
-    if (!wrong)
-        return true;
-    text = complaint(&v, wrong);
-    if (text)
-        text = sqlite3_mprintf("%s: %z", f->name, text);
-    if (text)
-        sqlite3_result_error(ctx, text, -1);
-    else
-        sqlite3_result_error_nomem(ctx);
-    sqlite3_free(text);
-    return false;
+    }
+    return is_all;
 }
 
 /* The prefix of an argument that may be something else; the result is NULL then. */
@@ -136,8 +150,9 @@ void prefix_lpm(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     (void)argc;
     (void)argv;
     sqlite3_result_error(ctx,
-                         "statedb_lpm(net, x) looks at the whole table: it is for a column of a "
-                         "statedb table, as a condition beside others (AND); elsewhere write "
+                         "statedb_lpm(net, x) looks at the whole table: it is a condition, beside "
+                         "others (AND), on a column of a statedb table that is read when x is known; "
+                         "elsewhere write "
                          "statedb_covers(net, x) ORDER BY statedb_masklen(net) DESC LIMIT 1",
                          -1);
 }
@@ -145,21 +160,83 @@ void prefix_lpm(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 /* statedb_covers(net, x): whether net is x or contains it. */
 void prefix_covers(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
-    sdb_prefix net, x;
+    sdb_prefix p[2];
 
     (void)argc;
-    if (argument_prefix(ctx, argv[0], &net) && argument_prefix(ctx, argv[1], &x))
-        sqlite3_result_int(ctx, sdb_prefix_covers(&net, &x));
+    if (arguments_get(ctx, argv, p))
+        sqlite3_result_int(ctx, sdb_prefix_covers(&p[0], &p[1]));
 }
 
 /* statedb_within(net, p): whether net is p or within it. */
 void prefix_within(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
-    sdb_prefix net, p;
+    sdb_prefix p[2];
 
     (void)argc;
-    if (argument_prefix(ctx, argv[0], &net) && argument_prefix(ctx, argv[1], &p))
-        sqlite3_result_int(ctx, sdb_prefix_covers(&p, &net));
+    if (arguments_get(ctx, argv, p))
+        sqlite3_result_int(ctx, sdb_prefix_covers(&p[1], &p[0]));
+}
+
+/* ---------------------------------------------------------------- the cursor's part */
+
+/* An argument or value that is no prefix ends the statement as the function itself would. */
+static int filter_refuse(cursor *cur, const sdb_value *v, const char *wrong)
+{
+    sqlite3_vtab *vtab = cur->base.pVtab;
+
+    sqlite3_free(vtab->zErrMsg);
+    vtab->zErrMsg = function_complaint(cur->plan->function, v, wrong);
+    return vtab->zErrMsg ? SQLITE_ERROR : SQLITE_NOMEM;
+}
+
+/* Without an index: of all rows, those with the longest prefix that covers x. */
+static int filter_longest(cursor *cur, const sdb_prefix *x)
+{
+    sdb_range all = {.reverse = cur->plan->reverse};
+    int longest = -1;
+    int rc_gather = SQLITE_OK;
+    int rc = sdb_cursor_seek(cur->core, &all);
+
+    for (; rc == SDB_OK && !rc_gather; rc = sdb_cursor_next(cur->core)) {
+        const sdb_row *row = sdb_cursor_row(cur->core);
+        sdb_value v = cursor_value(cur, row, cur->plan->range_column);
+        sdb_prefix net;
+        const char *wrong = v.type == SDB_NULL ? NULL : sdb_prefix_from(&v, &net);
+        if (wrong)
+            return filter_refuse(cur, &v, wrong);
+        if (v.type == SDB_NULL || !sdb_prefix_covers(&net, x) || net.bits < longest)
+            continue;
+        if (net.bits > longest)
+            cur->n_gathered = 0;
+        longest = net.bits;
+        rc_gather = cursor_gather(cur, row);
+    }
+    if (rc_gather || rc < 0)
+        return rc_gather ? rc_gather : error_core((vtable *)cur->base.pVtab, rc);
+    cur->row = cur->n_gathered ? cur->gathered[0] : NULL;
+    return SQLITE_OK;
+}
+
+int prefix_filter(cursor *cur, sqlite3_value *in)
+{
+    const plan *p = cur->plan;
+    const char *wrong;
+    sdb_prefix x;
+    sdb_value v;
+    int rc = value_get(in, &v);
+
+    if (rc != SQLITE_OK || v.type == SDB_NULL)
+        return rc;
+    wrong = sdb_prefix_from(&v, &x);
+    if (wrong)
+        return filter_refuse(cur, &v, wrong);
+    if (p->index == SDB_BY_ROWID)
+        return filter_longest(cur, &x);
+    rc = sdb_cursor_seek_prefix(cur->core, (sdb_prefix_op)p->function->op, &v, false);
+    if (rc < 0)
+        return error_core((vtable *)cur->base.pVtab, rc);
+    cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
+    return SQLITE_OK;
 }
 
 /* ---------------------------------------------------------------- parts of a prefix */

@@ -125,11 +125,38 @@ static const step steps_young[] = {
     {"DROP TABLE t", NULL},
 };
 
+/* Prefixes; the ordinary table has what the indexes and functions are to find. */
+static const step steps_prefix[] = {
+    {"CREATE VIRTUAL TABLE t USING statedb(net, via, UNIQUE INDEX by_net(net) USING lpm)",
+     "CREATE TABLE t(net UNIQUE, via)"},
+    {"CREATE VIRTUAL TABLE u USING statedb(net, via)", "CREATE TABLE u(net, via)"},
+    {"INSERT INTO t VALUES('10.0.0.0/8', 1), ('10.1.0.0/16', 2), ('::/0', 3)", NULL},
+    {"INSERT OR IGNORE INTO t VALUES('10.9.9.9/8', 4), ('10.0.0.300', 5), ('10.1.1.1', 6)",
+     "INSERT INTO t VALUES('10.1.1.1', 6)"},
+    {"INSERT INTO u SELECT * FROM t", NULL},
+    {"SELECT via FROM t WHERE statedb_lpm(net, '10.1.1.2')", "SELECT 2"},
+    {"SELECT via FROM u WHERE statedb_lpm(net, '10.1.1.1')", "SELECT 6"},
+    {"SELECT via FROM t WHERE statedb_covers(net, '10.1.1.1')", "VALUES(6), (2), (1)"},
+    {"SELECT via FROM u WHERE statedb_within(net, '10.0.0.0/8') ORDER BY 1", "VALUES(1), (2), (6)"},
+    {"SELECT u.via, t.via FROM u JOIN t ON statedb_lpm(t.net, u.net) ORDER BY 1",
+     "VALUES(1, 1), (2, 2), (3, 3), (6, 6)"},
+    {"SELECT statedb_net('10.1.2.3/8'), statedb_host('10.1.2.3/8'), statedb_family('::'), "
+     "statedb_masklen('aa:bb/9'), hex(statedb_net_key('10.1.2.3'))",
+     "SELECT '10.0.0.0/8', '10.1.2.3', 'ipv6', 9, '000A01020320'"},
+    {"INSERT INTO u(u) VALUES('CREATE INDEX i1 ON u(net) USING lpm')", "CREATE INDEX i1 ON u(net)"},
+    {"UPDATE u SET net = '11.0.0.0/8' WHERE statedb_covers(net, '10.1.1.2')",
+     "UPDATE u SET net = '11.0.0.0/8' WHERE via < 3"},
+    {"REPLACE INTO t SELECT statedb_net(net), via + 10 FROM u WHERE via <> 1",
+     "REPLACE INTO t SELECT net, via + 10 FROM u WHERE via <> 1"},
+    {"DELETE FROM t WHERE statedb_lpm(net, '11.1.1.1')", "DELETE FROM t WHERE net = '11.0.0.0/8'"},
+};
+
 /* clang-format on */
 
 static const script all = {NULL, steps_all, sizeof steps_all / sizeof *steps_all};
 static const script young = {"BEGIN; SAVEPOINT one", steps_young,
                              sizeof steps_young / sizeof *steps_young};
+static const script prefix = {NULL, steps_prefix, sizeof steps_prefix / sizeof *steps_prefix};
 
 enum { LIMIT = 20000 };
 
@@ -389,6 +416,55 @@ static void test_faults_of_a_young_manager(void **state)
     sweep(&young, true);
 }
 
+static void test_faults_of_prefixes(void **state)
+{
+    (void)state;
+    sweep(&prefix, false);
+    sweep(&prefix, true);
+}
+
+/* The sentences about a value that is none. */
+static void test_faults_of_prefix_errors(void **state)
+{
+    static const struct {
+        const char *sql, *error;
+    } errors[] = {
+        {"INSERT INTO t VALUES('x', 1)",
+         "statedb: t.net: 'x' is not an address or prefix (index by_net is of addresses and prefixes)"},
+        {"INSERT INTO t(t) VALUES('CREATE INDEX i ON t(via) USING lpm')",
+         "statedb: t.via: 2 is not an address or prefix (index i is of addresses and prefixes)"},
+        {"SELECT * FROM t WHERE statedb_lpm(net, 'x')", "statedb_lpm: 'x' is not an address or prefix"},
+        {"SELECT * FROM t WHERE statedb_lpm(via, '::')", "statedb_lpm: 2 is not an address or prefix"},
+        {"SELECT statedb_covers('::', 'x')", "statedb_covers: 'x' is not an address or prefix"},
+        {"SELECT * FROM t WHERE statedb_lpm(net, '::') AND statedb_lpm(via, '::')",
+         "statedb: t: one statedb_lpm at a time: for a second one join the table with itself"},
+    };
+    char *err = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        bool took_fault = true;
+        for (int64_t n = 1; took_fault; n++) {
+            sqlite3 *db;
+            output out = {0};
+            int rc;
+            assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+            assert_int_equal(sqlite3_statedb_static_init(db, &err, NULL), SQLITE_OK);
+            run_ok(db, "CREATE VIRTUAL TABLE t USING statedb(net, via, INDEX by_net(net) USING lpm);"
+                       "INSERT INTO t VALUES('::', NULL), ('::', 2)");
+            sdb_mem_inject(n, false);
+            rc = run(db, errors[i].sql, &out);
+            took_fault = sdb_mem_inject(0, false) > 0;
+            if (!is_nomem(rc))
+                assert_string_equal(sqlite3_errmsg(db), errors[i].error);
+            run_ok(db, "INSERT INTO t(t) VALUES('integrity-check')");
+            assert_int_equal(sqlite3_close(db), SQLITE_OK);
+            free(out.text);
+            assert_int_equal(sqlite3_memory_used(), 0);
+        }
+    }
+}
+
 /* Opening and loading: a connection that could not load can be closed, or load again. */
 static void open_sweep(bool is_persistent)
 {
@@ -431,6 +507,8 @@ int main(void)
         cmocka_unit_test(test_single_faults),
         cmocka_unit_test(test_persistent_faults),
         cmocka_unit_test(test_faults_of_a_young_manager),
+        cmocka_unit_test(test_faults_of_prefixes),
+        cmocka_unit_test(test_faults_of_prefix_errors),
     };
     return cmocka_run_group_tests_name("sql_oom", tests, memory_setup, NULL);
 }
