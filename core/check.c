@@ -4,6 +4,7 @@
 #include "key.h"
 #include "lpm_index.h"
 #include "mem.h"
+#include "multi_index.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +52,9 @@ static char *check_version(const sdb_version *v)
     uint64_t rows = sdb_version_count(v), leaves;
     int i = 0;
     for (; i < v->set->n && !wrong; i++) {
-        if (v->set->at[i]->def.kind == SDB_LPM) {
-            wrong = sdb_lpm_index_check(v, i);
+        uint8_t kind = v->set->at[i]->def.kind;
+        if (kind != SDB_RADIX) {
+            wrong = kind == SDB_LPM ? sdb_lpm_index_check(v, i) : sdb_multi_check(v, i);
             continue;
         }
         wrong = sdb_radix_check(&v->set->at[i]->leaves, v->table->arena.base, v->root[i],

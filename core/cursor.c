@@ -4,6 +4,7 @@
 #include "key.h"
 #include "lpm_index.h"
 #include "mem.h"
+#include "multi_index.h"
 #include "sorted.h"
 
 #include <assert.h>
@@ -17,8 +18,9 @@ struct sdb_cursor {
     bool is_single; /* the range has one row at most, and the cursor is at it */
     sdb_link end;   /* the leaf to stop before, or 0 */
     sdb_hold hold;  /* if on_txn */
-    sdb_buf bounds;
-    sdb_iter it; /* in a prefix index: in the rows of one prefix */
+    sdb_buf bounds; /* of the range: lo is bounds[0..n_lo), hi the rest */
+    size_t n_lo;
+    sdb_iter it; /* in a prefix index: in the rows of one prefix; in a multi index: in entries */
 
     const sdb_sorted *sorted; /* or NULL: the rows to read instead of the index's */
     size_t at, stop;          /* in them: the place it is at, and the one to stop before */
@@ -28,6 +30,14 @@ struct sdb_cursor {
     sdb_link lpm_root;
     sdb_lpm_covers covers;
     sdb_lpm_iter within;
+
+    const sdb_leaves *rows; /* the tree by rowid */
+    sdb_link by_rowid;
+
+    /* in a multi index */
+    const sdb_row *row; /* of the entry it is at */
+    bool is_many; /* the range may hold several entries of a row: show it at the first */
+    sdb_buf key;  /* one of the row's, to find out */
 };
 
 int sdb_cursor_new(sdb_db *db, sdb_cursor **out)
@@ -54,6 +64,7 @@ void sdb_cursor_free(sdb_cursor *cur)
     pthread_mutex_unlock(&cur->db->mutex);
     sdb_iter_fini(&cur->it);
     sdb_buf_fini(&cur->bounds);
+    sdb_buf_fini(&cur->key);
     sdb_free(cur);
 }
 
@@ -66,6 +77,8 @@ static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on
     cur->sorted = NULL;
     cur->lpm = LPM_NONE;
     cur->lpm_root = v->root[index];
+    cur->rows = &v->set->at[SDB_BY_ROWID]->leaves;
+    cur->by_rowid = v->root[SDB_BY_ROWID];
     bool is_lpm = cur->index->def.kind == SDB_LPM;
     sdb_iter_open(&cur->it, &v->set->at[is_lpm ? SDB_BY_ROWID : index]->leaves,
                   v->table->arena.base, is_lpm ? 0 : v->root[index]);
@@ -103,6 +116,8 @@ void sdb_cursor_close(sdb_cursor *cur)
     cur->it.leaf = 0;
     if (cur->bounds.room > 1 << 16) /* a huge key's buffer need not stay for ever */
         sdb_buf_fini(&cur->bounds);
+    if (cur->key.room > 1 << 16)
+        sdb_buf_fini(&cur->key);
 }
 
 /* A range without bounds, only equal columns: the leaves whose keys begin with theirs. Where that is
@@ -126,11 +141,10 @@ static int seek_equal(sdb_cursor *cur, const sdb_range *range)
 static int seek_bounds(sdb_cursor *cur, const sdb_range *range)
 {
     sdb_iter *it = &cur->it;
-    size_t n_lo;
-    int rc = sdb_index_bounds(cur->index, range, &cur->bounds, &n_lo);
+    int rc = sdb_index_bounds(cur->index, range, &cur->bounds, &cur->n_lo);
     if (rc != SDB_OK)
         return rc;
-    size_t n_hi = cur->bounds.n - n_lo;
+    size_t n_lo = cur->n_lo, n_hi = cur->bounds.n - n_lo;
     const uint8_t *lo = cur->bounds.at, *hi = n_hi ? lo + n_lo : lo;
     if (!range->reverse) {
         rc = n_hi ? sdb_iter_seek(it, hi, n_hi) : SDB_DONE;
@@ -155,9 +169,9 @@ static int seek_bounds(sdb_cursor *cur, const sdb_range *range)
 int sdb_sorted_new(const sdb_cursor *cur, const sdb_index_def *def, const sdb_stop *stop,
                    sdb_sorted **out)
 {
-    if (!cur->table || cur->index->def.kind == SDB_LPM)
+    if (!cur->table)
         return SDB_MISUSE;
-    return sdb_sorted_build(cur->table, cur->it.leaves, cur->it.root, def, stop, out);
+    return sdb_sorted_build(cur->table, cur->rows, cur->by_rowid, def, stop, out);
 }
 
 int sdb_cursor_read(sdb_cursor *cur, const sdb_sorted *sorted)
@@ -256,6 +270,47 @@ int sdb_cursor_seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_value *p
     return sdb_prefix_from(prefix, &p) ? SDB_NOTPREFIX : seek_prefix(cur, op, &p, reverse);
 }
 
+/* ---------------------------------------------------------------- entries */
+
+/* Whether the row of the entry that the cursor is at has been shown already, at another key of it. The
+** row's keys tell, so nothing need be remembered. */
+static int entry_is_later(sdb_cursor *cur, const sdb_entry *e, bool *out)
+{
+    const sdb_index *index = cur->index;
+    sdb_bytes lo = {cur->bounds.at, cur->n_lo}, hi = {lo.at + lo.n, cur->bounds.n - lo.n};
+    sdb_bytes key = {e->key, e->n};
+    *out = false;
+    if (!cur->is_many)
+        return SDB_OK;
+    sdb_value value = sdb_row_get(cur->row, index->def.parts[0].column, index->n_columns,
+                                  index->rowid_column);
+    return sdb_set_search(&index->def, &value, cur->reverse ? key : lo, cur->reverse ? hi : key, key,
+                          &cur->key, out);
+}
+
+/* From the entry a seek or a step has led to (rc: whether it has), on to one that is to be shown. */
+static int entry_settle(sdb_cursor *cur, int rc)
+{
+    sdb_iter *it = &cur->it;
+    for (;;) {
+        if (rc == SDB_OK && it->leaf == cur->end)
+            rc = SDB_DONE;
+        bool is_later = false;
+        if (rc == SDB_OK) {
+            const sdb_entry *e = sdb_at(it->base, it->leaf);
+            cur->row = sdb_entry_row(cur->rows, it->base, cur->by_rowid, e);
+            rc = entry_is_later(cur, e, &is_later);
+        }
+        if (rc != SDB_OK)
+            it->leaf = 0;
+        if (!is_later)
+            return rc;
+        rc = cur->reverse ? sdb_iter_prev(it) : sdb_iter_next(it);
+    }
+}
+
+/* ---------------------------------------------------------------- all indexes */
+
 int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
 {
     if (!cur->table)
@@ -271,8 +326,10 @@ int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
     cur->it.leaf = 0;
     cur->reverse = range->reverse;
     cur->is_single = false;
-    return range->n_eq && !range->lower && !range->upper ? seek_equal(cur, range)
-                                                         : seek_bounds(cur, range);
+    int rc = range->n_eq && !range->lower && !range->upper ? seek_equal(cur, range)
+                                                           : seek_bounds(cur, range);
+    cur->is_many = range->n_eq == 0;
+    return cur->index->def.kind == SDB_MULTI ? entry_settle(cur, rc) : rc;
 }
 
 int sdb_cursor_next(sdb_cursor *cur)
@@ -285,6 +342,8 @@ int sdb_cursor_next(sdb_cursor *cur)
     if (cur->index->def.kind == SDB_LPM)
         return rows_next(cur);
     int rc = cur->is_single ? SDB_DONE : cur->reverse ? sdb_iter_prev(it) : sdb_iter_next(it);
+    if (cur->index->def.kind == SDB_MULTI)
+        return entry_settle(cur, rc);
     if (rc == SDB_OK && it->leaf != cur->end)
         return SDB_OK;
     it->leaf = 0;
@@ -293,7 +352,10 @@ int sdb_cursor_next(sdb_cursor *cur)
 
 const sdb_row *sdb_cursor_row(const sdb_cursor *cur)
 {
-    return cur->it.leaf ? sdb_at(cur->it.base, cur->it.leaf) : NULL;
+    if (!cur->it.leaf)
+        return NULL;
+    return cur->index->def.kind == SDB_MULTI && !cur->sorted ? cur->row
+                                                             : sdb_at(cur->it.base, cur->it.leaf);
 }
 
 int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
@@ -301,7 +363,8 @@ int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
     const sdb_iter *it = &cur->it;
     sdb_buf bounds = {0};
     size_t n_lo, from, to;
-    if (!cur->table || (cur->index->def.kind == SDB_LPM && !cur->sorted))
+    if (!cur->table || (cur->index->def.kind == SDB_LPM && !cur->sorted) ||
+        (cur->index->def.kind == SDB_MULTI && !cur->sorted && range->n_eq != 1))
         return SDB_MISUSE;
     int rc = cur->sorted ? sdb_sorted_range(cur->sorted, range, &bounds, &from, &to)
                          : sdb_index_bounds(cur->index, range, &bounds, &n_lo);

@@ -37,6 +37,8 @@ const char *sdb_errmsg(int rc)
         return "interrupted";
     case SDB_NOTPREFIX:
         return "the value is not a prefix of an IP or MAC address, nor of a bit string";
+    case SDB_NOTSET:
+        return "the value is not one that the index's extractor can take keys from";
     default:
         return "unknown result code";
     }

@@ -3,6 +3,7 @@
 
 #include "lpm_index.h"
 #include "mem.h"
+#include "multi_index.h"
 #include "watch.h"
 
 /* ---------------------------------------------------------------- tables */
@@ -231,8 +232,10 @@ int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index)
     sdb_indexes *set = sdb_indexes_new(n - 1);
     if (!set)
         return SDB_NOMEM;
-    rc = v->set->at[index]->def.kind == SDB_LPM ? sdb_lpm_index_retire(&w->edit, v->root[index])
-                                                : sdb_radix_retire(&w->edit, v->root[index]);
+    uint8_t kind = v->set->at[index]->def.kind;
+    rc = kind == SDB_LPM     ? sdb_lpm_index_retire(&w->edit, v->root[index])
+         : kind == SDB_MULTI ? sdb_multi_retire(v, &w->edit, index)
+                             : sdb_radix_retire(&w->edit, v->root[index]);
     if (rc != SDB_OK) {
         sdb_indexes_unref(set);
         return rc;

@@ -2,8 +2,9 @@
 #include "index.h"
 
 #include "key.h"
-#include "prefix.h"
 #include "mem.h"
+#include "multi.h"
+#include "prefix.h"
 
 #include <assert.h>
 
@@ -219,7 +220,7 @@ int sdb_index_prefix(const sdb_index *index, const sdb_value *eq, int n_eq, sdb_
     }
     if (n_eq > index->def.n_parts)
         return SDB_MISUSE;
-    *is_key = index->def.unique && n_eq == index->def.n_parts;
+    *is_key = index->def.unique && n_eq == index->def.n_parts && index->def.kind == SDB_RADIX;
     for (int i = 0; i < n_eq; i++) {
         int rc = key_put(&index->def.parts[i], &eq[i], out);
         if (rc != SDB_OK)
@@ -266,10 +267,12 @@ int sdb_index_bounds(const sdb_index *index, const sdb_range *range, sdb_buf *ou
 
 /* ---------------------------------------------------------------- objects */
 
-static size_t (*diff_of(const sdb_index_def *def))(const void *, const void *, const uint8_t *, size_t,
-                                                   int *)
+static sdb_leaves leaves_of(const sdb_index *index, const sdb_index_def *def)
 {
-    return !def ? rowid_diff : def->kind == SDB_LPM ? prefix_diff : columns_diff;
+    if (def && def->kind == SDB_MULTI)
+        return (sdb_leaves){sdb_entry_diff, sdb_entry_key, NULL};
+    return (sdb_leaves){!def ? rowid_diff : def->kind == SDB_LPM ? prefix_diff : columns_diff, row_key,
+                        index};
 }
 
 sdb_index *sdb_index_new(const sdb_index_def *def, int n_columns, int rowid_column)
@@ -281,7 +284,7 @@ sdb_index *sdb_index_new(const sdb_index_def *def, int n_columns, int rowid_colu
     index->n_ref = 1;
     index->n_columns = n_columns;
     index->rowid_column = rowid_column;
-    index->leaves = (sdb_leaves){diff_of(def), row_key, index};
+    index->leaves = leaves_of(index, def);
     if (def) {
         char *copy = (char *)(index + 1);
         memcpy(copy, def->parts, parts);

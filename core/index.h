@@ -2,7 +2,8 @@
 **
 ** The key of a row in an index is the key bytes of its columns, one after the other; then, unless
 ** the index is unique and none of the columns is NULL, the rowid. So every key is there once, equal
-** keys are in order of rowid, and NULLs never clash. In index 0 the key is the rowid alone.
+** keys are in order of rowid, and NULLs never clash. In index 0 the key is the rowid alone. In a multi
+** index a row has a set of keys (multi.h), in one of prefixes its prefix (lpm_index.h).
 **
 ** Keys are built when a row is written and when a range is looked up; a search compares them with
 ** rows without building the rows' (sdb_leaves, radix.h). */
@@ -52,7 +53,7 @@ void sdb_indexes_unref(sdb_indexes *set);
 /* The number of the index of that name, without regard to ASCII case, or 0. */
 int sdb_indexes_find(const sdb_indexes *set, const char *name);
 
-/* Append the key of a row to be, or of a row. *is_free: the key cannot clash with another row's (it
+/* Append the key of a row to be, or of a row; not in a multi index. *is_free: the key cannot clash with another row's (it
 ** holds its own rowid). SDB_NOMEM. */
 SDB_MUST int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_value *values,
                            sdb_buf *out, bool *is_free);

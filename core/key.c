@@ -6,7 +6,6 @@
 #include "key.h"
 
 #include <assert.h>
-#include <string.h>
 
 enum { TAG_NULL = 0x10, TAG_NUMBER = 0x20, TAG_TEXT = 0x30, TAG_BLOB = 0x40 };
 
@@ -254,6 +253,11 @@ size_t sdb_key_diff(const uint8_t *key, size_t len, size_t at, const sdb_value *
 uint8_t *sdb_key_put_rowid(uint8_t *out, int64_t rowid)
 {
     return word_store(out, (uint64_t)rowid ^ UINT64_C(1) << 63);
+}
+
+int64_t sdb_key_rowid(const uint8_t *key)
+{
+    return (int64_t)(word_load(key) ^ UINT64_C(1) << 63);
 }
 
 size_t sdb_key_diff_rowid(const uint8_t *key, size_t len, size_t at, int64_t rowid, int *byte)

@@ -20,6 +20,15 @@
 
 #include "statedb.h"
 
+#include <string.h>
+
+/* Two keys, or beginnings of keys, as memcmp with lengths: < 0, 0, > 0. */
+static inline int sdb_key_compare(const uint8_t *a, size_t n, const uint8_t *b, size_t m)
+{
+    int c = n && m ? memcmp(a, b, n < m ? n : m) : 0;
+    return c ? c : (n > m) - (n < m);
+}
+
 /* At most so many bytes for one value. */
 size_t sdb_key_bound(const sdb_value *value);
 
@@ -36,6 +45,9 @@ size_t sdb_key_diff(const uint8_t *key, size_t len, size_t at, const sdb_value *
 /* A rowid as 8 bytes, big-endian, sign bit flipped. */
 #define SDB_ROWID_KEY 8
 uint8_t *sdb_key_put_rowid(uint8_t *out, int64_t rowid);
+
+/* And back. */
+int64_t sdb_key_rowid(const uint8_t *key);
 
 /* As sdb_key_diff, for a rowid. */
 size_t sdb_key_diff_rowid(const uint8_t *key, size_t len, size_t at, int64_t rowid, int *byte);

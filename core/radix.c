@@ -60,22 +60,49 @@ sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link r
                                                                                              : 0;
 }
 
+sdb_link sdb_radix_any(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
+                       const uint8_t *key, size_t len)
+{
+    sdb_link link = root;
+    size_t at = 0;
+    while (link && !is_leaf(link)) {
+        const sdb_node *n = sdb_at(base, link);
+        at += sdb_node_prefix_len(n);
+        if (at < len)
+            link = sdb_node_find(n, key[at++]);
+        else
+            link = n->leaf ? n->leaf : sdb_node_child(n, sdb_node_next(n, SDB_POS_LEAF));
+    }
+    int byte;
+    return link && leaves->diff(leaves->ctx, sdb_at(base, link), key, len, &byte) == len ? link : 0;
+}
+
 /* ---------------------------------------------------------------- owning nodes */
+
+size_t sdb_radix_need_many(const sdb_arena *a, size_t len, size_t n)
+{
+    /* Each node of a path may be copied, and they take a byte of the key each; together they are no
+    ** more than what the arena holds, since what has been copied is edited in place. Besides, each
+    ** time, a fork, and one node that outgrows its kind or gets another prefix. */
+    uint64_t live = atomic_load_explicit(&a->live, memory_order_relaxed);
+    uint64_t path = ((uint64_t)len + n) * SDB_NODE_MAX;
+    return (size_t)((path < live ? path : live) + 3 * SDB_NODE_MAX * (uint64_t)n);
+}
+
+size_t sdb_radix_need_links_many(const sdb_arena *a, size_t len, size_t n)
+{
+    uint64_t nodes = atomic_load_explicit(&a->live, memory_order_relaxed) / 32;
+    return (size_t)(len + n < nodes ? len + n : nodes) + 2 * n;
+}
 
 size_t sdb_radix_need(const sdb_arena *a, size_t len)
 {
-    /* Each node of the path may be copied, and they take a byte of the key each; together they are
-    ** no more than what the arena holds. Besides, a fork, and one node that outgrows its kind or
-    ** gets another prefix. */
-    uint64_t live = atomic_load_explicit(&a->live, memory_order_relaxed);
-    uint64_t path = ((uint64_t)len + 1) * SDB_NODE_MAX;
-    return (size_t)((path < live ? path : live) + 3 * SDB_NODE_MAX);
+    return sdb_radix_need_many(a, len, 1);
 }
 
 size_t sdb_radix_need_links(const sdb_arena *a, size_t len)
 {
-    uint64_t nodes = atomic_load_explicit(&a->live, memory_order_relaxed) / 32;
-    return (size_t)(len + 1 < nodes ? len + 1 : nodes) + 2;
+    return sdb_radix_need_links_many(a, len, 1);
 }
 
 static sdb_node *node_new(sdb_edit *e, sdb_kind kind, sdb_link *out)

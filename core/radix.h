@@ -66,9 +66,16 @@ typedef struct sdb_edit {
 sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
                        const uint8_t *key, size_t len);
 
-/* What one put or del may allocate, in bytes of nodes, and retire, in links. */
+/* A leaf whose key begins with these bytes, or 0. */
+sdb_link sdb_radix_any(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
+                       const uint8_t *key, size_t len);
+
+/* What one put or del may allocate, in bytes of nodes, and retire, in links; and what n of them may,
+** one after the other, whose keys are `len` bytes in all. */
 size_t sdb_radix_need(const sdb_arena *a, size_t len);
 size_t sdb_radix_need_links(const sdb_arena *a, size_t len);
+size_t sdb_radix_need_many(const sdb_arena *a, size_t len, size_t n);
+size_t sdb_radix_need_links_many(const sdb_arena *a, size_t len, size_t n);
 
 /* Put a leaf in; returns the leaf that had the key before, or 0. */
 sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root, const uint8_t *key,

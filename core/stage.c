@@ -75,7 +75,7 @@ const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
     if (index == SDB_BY_ROWID && except && except->rowid == staged->rowid)
         ; /* a rowid is there once, and it is that row's */
     else if (index == SDB_BY_ROWID || (v->set->at[index]->def.unique && !(txn->keys.is_free >> index & 1)))
-        row = sdb_version_find(v, index, &txn->keys);
+        row = sdb_version_find(v, index, &txn->keys, except);
     if (row == except)
         row = NULL;
     if (!row)
@@ -111,20 +111,24 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
             goto done;
         }
     }
+    sdb_row *row = sdb_at(t->arena.base, txn->staged);
     if (old)
-        rc = sdb_keys_of_row(&txn->old_keys, w->now->set, old, &txn->keys);
-    if (rc == SDB_OK)
-        rc = sdb_version_reserve(w->now, &w->edit, &txn->keys, old ? &txn->old_keys : NULL, true);
+        rc = sdb_keys_of_row(&txn->old_keys, w->now->set, old, &txn->keys, row);
     if (rc != SDB_OK)
         goto done;
-    sdb_row *row = sdb_at(t->arena.base, txn->staged);
     sdb_link grave = 0;
     if (w->now->history.feeds && old && old->rowid != row->rowid) { /* a deletion, to a feed */
         rc = sdb_grave_new(w->now, &w->edit, old, w->now->revision + 1, &grave);
         if (rc != SDB_OK)
             goto done;
-        w->now->revision++;
     }
+    rc = sdb_version_reserve(w->now, &w->edit, &txn->keys, old ? &txn->old_keys : NULL, true);
+    if (rc != SDB_OK) {
+        if (grave)
+            sdb_object_free(t, grave);
+        goto done;
+    }
+    w->now->revision += grave != 0;
     row->stamp = txn->stamp;
     row->revision = ++w->now->revision;
     sdb_version_change(w->now, &w->edit, row, &txn->keys, old, &txn->old_keys, grave);
@@ -155,16 +159,17 @@ int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
         return rc;
     if (!is_there(txn, w, row))
         return SDB_MISUSE;
-    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row, NULL);
-    if (rc == SDB_OK)
-        rc = sdb_version_reserve(w->now, &w->edit, NULL, &txn->old_keys, false);
+    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row, NULL, NULL);
+    sdb_link grave = 0;
+    if (rc == SDB_OK && w->now->history.feeds)
+        rc = sdb_grave_new(w->now, &w->edit, row, w->now->revision + 1, &grave);
     if (rc != SDB_OK)
         return rc;
-    sdb_link grave = 0;
-    if (w->now->history.feeds) {
-        rc = sdb_grave_new(w->now, &w->edit, row, w->now->revision + 1, &grave);
-        if (rc != SDB_OK)
-            return rc;
+    rc = sdb_version_reserve(w->now, &w->edit, NULL, &txn->old_keys, false);
+    if (rc != SDB_OK) {
+        if (grave)
+            sdb_object_free(table, grave);
+        return rc;
     }
     w->now->revision++;
     sdb_version_change(w->now, &w->edit, NULL, NULL, row, &txn->old_keys, grave);

@@ -56,7 +56,8 @@ enum {
     SDB_MISUSE = -6, /* the call does not fit the state of its object (the comment says which) */
     SDB_DEADLOCK = -7,   /* waiting for the table would close a circle of waiting transactions */
     SDB_INTERRUPTED = -8, /* sdb_txn_interrupt ended the wait, or an sdb_stop the work */
-    SDB_NOTPREFIX = -9   /* the value of a column with a prefix index is no prefix */
+    SDB_NOTPREFIX = -9,  /* the value of a column with a prefix index is no prefix */
+    SDB_NOTSET = -10     /* the value of a column with a multi index is none that has keys */
 };
 
 /* One English sentence for a result code. Static; never NULL. */
@@ -111,8 +112,25 @@ typedef enum { SDB_BINARY = 0, SDB_NOCASE, SDB_RTRIM } sdb_collation;
 /* What an index finds: keys and ranges of them, or the prefixes that cover an address and those within
 ** a prefix (of IPv4 and IPv6 networks, MAC addresses, bit strings; core/prefix.h says what they look
 ** like). A prefix index has one column, text or blob; a row with NULL there is not in it, and a value
-** that is no prefix is refused (SDB_NOTPREFIX). */
-typedef enum { SDB_RADIX = 0, SDB_LPM } sdb_index_kind;
+** that is no prefix is refused (SDB_NOTPREFIX).
+**
+** A multi index has one column, and a row is in it under any number of keys, tags for instance: those
+** that its extractor takes out of the column's value. A row without keys is not in it. */
+typedef enum { SDB_RADIX = 0, SDB_LPM, SDB_MULTI } sdb_index_kind;
+
+/* The keys of one row, while its extractor is running: add copies a value into them. A key added twice
+** is there once; NULL and empty text are keys like others. SDB_NOMEM, SDB_TOOBIG; the extractor need
+** not look at them, a set that has failed stays so. */
+typedef struct sdb_key_set sdb_key_set;
+int sdb_key_set_add(sdb_key_set *keys, const sdb_value *value);
+
+/* Add the keys that a row with this value in the index's column has. SDB_OK, or a failure (< 0), with
+** which the row is refused: sdb_stage returns it, and sdb_txn_create_index. SDB_NOTSET is made for that.
+**
+** It depends on nothing but the value, for it is called again on stored rows: when they change, by
+** sdb_check, and by cursors (of any thread, at the same time) that may meet a row at several keys. It
+** may not call into the store. Text in the value is not always followed by a NUL. */
+typedef int sdb_extract_fn(void *ctx, const sdb_value *value, sdb_key_set *keys);
 
 /* One column of an index. */
 typedef struct sdb_part {
@@ -123,16 +141,19 @@ typedef struct sdb_part {
 
 /* One index. Values order as NULL < numbers < text < blob; integers and reals interleave exactly.
 ** In a unique index at most one row may hold a given key; keys with a NULL in them do not count
-** (as in SQL). Equal keys of a non-unique index are ordered by rowid. */
+** (as in SQL). Equal keys of a non-unique index are ordered by rowid. In a unique multi index no two
+** rows may share a key. */
 typedef struct sdb_index_def {
     const char *name; /* unique in the table, without regard to ASCII case */
     bool unique;
     uint16_t n_parts; /* at least 1 */
     const sdb_part *parts;
     uint8_t kind; /* sdb_index_kind */
+    sdb_extract_fn *extract; /* of a multi index; else it is not looked at */
+    void *extract_ctx;       /* handed to it; it outlives the store */
 } sdb_index_def;
 
-/* One table. Everything is copied; nothing need outlive the call. */
+/* One table. Everything is copied; nothing but an extractor's ctx need outlive the call. */
 typedef struct sdb_table_def {
     const char *name;      /* unique in the store; compared byte by byte */
     const char *sql;       /* a note the table carries for its owner, or NULL (sdb_table_sql) */
@@ -243,7 +264,7 @@ void sdb_snapshot_get_many(const sdb_snapshot *snap, const sdb_table *table, con
 
 /* The same through a unique index: `keys` are n keys, one after the other, of one value for each of the
 ** index's columns. A key with a NULL in it finds nothing. SDB_MISUSE: the snapshot has no such index,
-** or it is not unique, or one of prefixes; SDB_NOMEM. */
+** or it is not unique, or one of prefixes or a multi index; SDB_NOMEM. */
 SDB_MUST int sdb_snapshot_find_many(const sdb_snapshot *snap, const sdb_table *table, int index,
                                     const sdb_value *keys, size_t n, const sdb_row **out);
 
@@ -308,7 +329,8 @@ SDB_MUST int sdb_txn_rename_table(sdb_txn *txn, sdb_table *table, const char *na
 ** undone with it or with a savepoint; readers go on meanwhile. The new index gets the next number;
 ** dropping one moves those behind it down. Forgets a staged row of the table. create: SDB_EXISTS (the
 ** name is taken, without regard to ASCII case), SDB_DUPLICATE, SDB_TOOBIG (63 are there), SDB_MISUSE
-** (no such column), SDB_NOMEM, SDB_FULL, SDB_BUSY, SDB_STALE. O(rows × key length). */
+** (no such column), SDB_NOTPREFIX and what an extractor returns (of the first such row), SDB_NOMEM,
+** SDB_FULL, SDB_BUSY, SDB_STALE. O(rows × key length). */
 SDB_MUST int sdb_txn_create_index(sdb_txn *txn, sdb_table *table, const sdb_index_def *def);
 SDB_MUST int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index);
 
@@ -356,10 +378,12 @@ void sdb_txn_interrupt(sdb_txn *txn);
 ** the staged one. sdb_delete may be called while a row is staged (REPLACE does).
 **
 ** sdb_stage: `values` has the table's n_columns entries; the rowid column's entry is not looked at.
-** SDB_NOMEM, SDB_FULL, SDB_TOOBIG, SDB_BUSY, SDB_STALE. O(bytes of the row and keys).
+** SDB_NOMEM, SDB_FULL, SDB_TOOBIG, SDB_BUSY, SDB_STALE, SDB_NOTPREFIX, what an extractor returns.
+** O(bytes of the row and keys).
 **
 ** sdb_stage_clash: index 0 is rowid; a non-unique index gives NULL always. The row `except` (the
-** one to be replaced, or NULL) does not clash.
+** one to be replaced, or NULL) does not clash. In a unique multi index there may be several such rows;
+** when the one that is given has been deleted, the next is.
 **
 ** sdb_stage_put: the staged row goes into every index, `old` (a row of this table as the
 ** transaction sees it, with the same or another rowid) leaves every index; one revision. After a
@@ -429,7 +453,10 @@ char *sdb_txn_check(sdb_txn *txn);
 ** next column lies within the bounds given. Bounds are by value: lower is the smaller value in
 ** SDB_NULL < numbers < text < blob order whether or not the column is descending. Zeroed: all rows,
 ** forwards. For index 0 the one column is the rowid. A lower bound of NULL with lower_open leaves
-** out the NULLs, as every SQL comparison does. */
+** out the NULLs, as every SQL comparison does.
+**
+** In a multi index the range is one of keys: a row that has several in it is visited once, at the first
+** of them in the cursor's direction, and one without keys never. */
 typedef struct sdb_range {
     const sdb_value *eq;
     uint16_t n_eq;
@@ -481,7 +508,8 @@ SDB_MUST int sdb_cursor_next(sdb_cursor *cur);
 const sdb_row *sdb_cursor_row(const sdb_cursor *cur);
 
 /* Exactly how many rows of the open version lie in a range, without visiting them. O(key length).
-** The cursor does not move. SDB_NOMEM as for seek; SDB_MISUSE in a prefix index. */
+** The cursor does not move. SDB_NOMEM as for seek; SDB_MISUSE in a prefix index, and in a multi index
+** unless `eq` is one key: in a range of keys a row may lie several times. */
 SDB_MUST int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out);
 
 /* An index that no table has, made for one reader: the rows of a version in the order of any

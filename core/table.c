@@ -4,6 +4,7 @@
 #include "key.h"
 #include "lpm_index.h"
 #include "mem.h"
+#include "multi_index.h"
 #include "watch.h"
 
 #include <assert.h>
@@ -17,9 +18,9 @@ int sdb_index_def_check(const sdb_index_def *def, int n_columns)
     for (int p = 0; p < def->n_parts; p++)
         if (def->parts[p].column >= n_columns || def->parts[p].collation > SDB_RTRIM)
             return SDB_MISUSE;
-    bool is_lpm = def->kind == SDB_LPM;
-    return def->kind > SDB_LPM || def->n_parts < 1 || (is_lpm && def->n_parts > 1) ? SDB_MISUSE
-                                                                                 : SDB_OK;
+    if (def->kind > SDB_MULTI || def->n_parts < 1 || (def->kind != SDB_RADIX && def->n_parts > 1))
+        return SDB_MISUSE;
+    return def->kind == SDB_MULTI && !def->extract ? SDB_MISUSE : SDB_OK;
 }
 
 static int def_check(const sdb_table_def *def)
@@ -165,8 +166,18 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
     keys->buf.n = 0;
     keys->is_free = 0;
     for (int i = 0; i < set->n; i++) {
+        const sdb_index *index = set->at[i];
         bool is_free;
-        int rc = sdb_index_key(set->at[i], rowid, values, &keys->buf, &is_free);
+        int rc;
+        if (index->def.kind == SDB_MULTI) {
+            int column = index->def.parts[0].column;
+            sdb_value id = {.type = SDB_INTEGER, .u.i = rowid};
+            is_free = !index->def.unique;
+            rc = sdb_set_build(&index->def, rowid,
+                               column == index->rowid_column ? &id : &values[column], &keys->buf);
+        } else {
+            rc = sdb_index_key(index, rowid, values, &keys->buf, &is_free);
+        }
         if (rc != SDB_OK)
             return rc;
         keys->end[i] = keys->buf.n;
@@ -175,21 +186,44 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
     return SDB_OK;
 }
 
-int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, const sdb_keys *with)
+/* Whether two rows have the same in a column, and with it the same set of keys. */
+static bool is_column_same(const sdb_index *index, const sdb_row *row, const sdb_row *next)
+{
+    int column = index->def.parts[0].column;
+    sdb_value a = sdb_row_get(row, column, index->n_columns, index->rowid_column);
+    sdb_value b = sdb_row_get(next, column, index->n_columns, index->rowid_column);
+    if (row->rowid != next->rowid || a.type != b.type)
+        return false;
+    return a.type < SDB_TEXT ? a.u.i == b.u.i : a.n == b.n && memcmp(a.u.p, b.u.p, a.n) == 0;
+}
+
+static bool is_key_same(const sdb_index *index, int i, const sdb_row *row, const sdb_keys *with)
+{
+    size_t len;
+    int byte;
+    const uint8_t *key = sdb_key_at(with, i, &len);
+    return index->leaves.diff(index->leaves.ctx, row, key, len, &byte) == len && byte < 0;
+}
+
+int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, const sdb_keys *with,
+                    const sdb_row *next)
 {
     keys->buf.n = 0;
     keys->is_same = 0;
     for (int i = 0; i < set->n; i++) {
-        const sdb_leaves *leaves = &set->at[i]->leaves;
-        bool is_same = false;
-        if (with) {
-            size_t len;
-            int byte;
-            const uint8_t *key = sdb_key_at(with, i, &len);
-            is_same = leaves->diff(leaves->ctx, row, key, len, &byte) == len && byte < 0;
-        }
+        const sdb_index *index = set->at[i];
+        bool is_multi = index->def.kind == SDB_MULTI;
+        bool is_same = with && (is_multi ? is_column_same(index, row, next)
+                                         : is_key_same(index, i, row, with));
+        int rc = SDB_OK;
         keys->is_same |= (uint64_t)is_same << i;
-        int rc = is_same ? SDB_OK : sdb_index_row_key(set->at[i], row, &keys->buf);
+        if (!is_same && is_multi) {
+            sdb_value v = sdb_row_get(row, index->def.parts[0].column, index->n_columns,
+                                      index->rowid_column);
+            rc = sdb_set_build(&index->def, row->rowid, &v, &keys->buf);
+        } else if (!is_same) {
+            rc = sdb_index_row_key(index, row, &keys->buf);
+        }
         if (rc != SDB_OK)
             return rc;
         keys->end[i] = keys->buf.n;
@@ -255,9 +289,12 @@ const sdb_row *sdb_version_get(const sdb_version *v, int64_t rowid)
     return find(v, SDB_BY_ROWID, key, sizeof key);
 }
 
-const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys *keys)
+const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys *keys,
+                                const sdb_row *except)
 {
     size_t len;
+    if (v->set->at[index]->def.kind == SDB_MULTI)
+        return sdb_multi_clash(v, index, keys, except);
     const uint8_t *key = sdb_key_at(keys, index, &len);
     return find(v, index, key, len);
 }
@@ -266,11 +303,16 @@ int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *ne
                         const sdb_keys *old_keys, bool limited)
 {
     size_t bytes = 0, links = 1; /* the old row */
+    int rc = SDB_OK;
     if (v->history.feeds) {
         bytes = sdb_history_need(edit->arena);
         links += sdb_history_need_links(edit->arena);
     }
-    for (int i = 0; i < v->set->n; i++) {
+    for (int i = 0; i < v->set->n && rc == SDB_OK; i++) {
+        if (v->set->at[i]->def.kind == SDB_MULTI) {
+            rc = sdb_multi_prepare(v, i, new_keys, old_keys, &bytes, &links);
+            continue;
+        }
         for (int side = 0; side < 2; side++) {
             const sdb_keys *keys = side ? old_keys : new_keys;
             size_t len;
@@ -284,19 +326,35 @@ int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *ne
                               sdb_radix_need_links(edit->arena, len);
         }
     }
-    int rc = sdb_arena_reserve(edit->arena, bytes, limited);
-    return rc == SDB_OK ? sdb_links_reserve(&edit->retired, links) : rc;
+    if (rc == SDB_OK)
+        rc = sdb_arena_reserve(edit->arena, bytes, limited);
+    if (rc == SDB_OK)
+        rc = sdb_links_reserve(&edit->retired, links);
+    for (int i = 0; i < v->set->n && rc != SDB_OK && new_keys; i++)
+        if (v->set->at[i]->def.kind == SDB_MULTI)
+            sdb_multi_forget(v, i, new_keys);
+    return rc;
+}
+
+static inline const sdb_entry *entry_at(const sdb_table *t, sdb_link link)
+{
+    const sdb_entry *e = sdb_at(t->arena.base, link);
+    return e->stamp & SDB_IS_ENTRY ? e : NULL;
 }
 
 uint64_t sdb_object_stamp(const sdb_table *t, sdb_link link)
 {
-    return link & SDB_LEAF ? sdb_row_at(t, link)->stamp : sdb_node_stamp(sdb_at(t->arena.base, link));
+    return link & SDB_LEAF ? sdb_row_at(t, link)->stamp & SDB_STAMP_MAX
+                           : sdb_node_stamp(sdb_at(t->arena.base, link));
 }
 
 size_t sdb_object_size(const sdb_table *t, sdb_link link)
 {
-    return link & SDB_LEAF ? sdb_row_size(sdb_row_at(t, link), t->n_columns, t->rowid_column)
-                           : sdb_lpm_index_node_size(sdb_at(t->arena.base, link));
+    if (!(link & SDB_LEAF))
+        return sdb_lpm_index_node_size(sdb_at(t->arena.base, link));
+    const sdb_entry *e = entry_at(t, link);
+    return e ? sdb_entry_size(e->n)
+             : sdb_row_size(sdb_row_at(t, link), t->n_columns, t->rowid_column);
 }
 
 void sdb_object_free(sdb_table *t, sdb_link link)
@@ -315,6 +373,10 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
         size_t len;
         if (v->set->at[i]->def.kind == SDB_LPM) {
             sdb_lpm_index_change(v, edit, i, row, keys, old, old_keys);
+            continue;
+        }
+        if (v->set->at[i]->def.kind == SDB_MULTI) {
+            sdb_multi_change(v, edit, i, row ? keys : NULL, old ? old_keys : NULL);
             continue;
         }
         if (old && !is_same) {
@@ -344,6 +406,8 @@ int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *ind
     const sdb_table *t = v->table;
     if (index->def.kind == SDB_LPM)
         return sdb_lpm_index_build(v, edit, index, root);
+    if (index->def.kind == SDB_MULTI)
+        return sdb_multi_build(v, edit, index, root);
     sdb_buf key = {0};
     sdb_iter it;
     *root = 0;
@@ -374,10 +438,10 @@ typedef struct sweep {
     uint64_t floor;
 } sweep;
 
-static void sweep_row(void *ctx, sdb_link link)
+static void sweep_leaf(void *ctx, sdb_link link)
 {
     const sweep *s = ctx;
-    if (sdb_row_at(s->table, link)->stamp > s->floor)
+    if (sdb_object_stamp(s->table, link) > s->floor)
         sdb_object_free(s->table, link);
 }
 
@@ -386,10 +450,12 @@ void sdb_version_free_after(sdb_version *v, uint64_t floor)
     sweep s = {v->table, floor};
     sdb_history_free_after(v, floor);
     /* The rows last: a walk reads no keys, but the leaves' links of the others must not dangle. */
-    for (int i = v->set->n - 1; i >= 0; i--)
-        if (v->set->at[i]->def.kind == SDB_LPM)
+    for (int i = v->set->n - 1; i >= 0; i--) {
+        uint8_t kind = v->set->at[i]->def.kind;
+        if (kind == SDB_LPM)
             sdb_lpm_index_free(&v->table->arena, v->root[i], floor);
         else
-            sdb_radix_free(&v->table->arena, v->root[i], floor, i == SDB_BY_ROWID ? sweep_row : NULL,
-                       &s);
+            sdb_radix_free(&v->table->arena, v->root[i], floor,
+                           i == SDB_BY_ROWID || kind == SDB_MULTI ? sweep_leaf : NULL, &s);
+    }
 }

@@ -90,7 +90,7 @@ static inline const sdb_row *sdb_row_at(const sdb_table *table, sdb_link link)
 /* The row of a rowid in a version, or NULL. */
 const sdb_row *sdb_version_get(const sdb_version *v, int64_t rowid);
 
-/* The keys of one row in all indexes, in one buffer. */
+/* The keys of one row in all indexes, in one buffer; in a multi index a set (multi_index.h). */
 typedef struct sdb_keys {
     sdb_buf buf;
     size_t end[SDB_MAX_INDEXES + 1];
@@ -102,9 +102,9 @@ typedef struct sdb_keys {
 SDB_MUST int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
                                 const sdb_value *values); /* SDB_NOMEM */
 
-/* Those of a row that is there; `with`, unless NULL, are those of the row that will replace it. */
+/* Those of a row that is there; `with`, unless NULL, are those of `next`, which will replace it. */
 SDB_MUST int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row,
-                             const sdb_keys *with);
+                             const sdb_keys *with, const sdb_row *next);
 
 static inline const uint8_t *sdb_key_at(const sdb_keys *keys, int index, size_t *len)
 {
@@ -113,11 +113,12 @@ static inline const uint8_t *sdb_key_at(const sdb_keys *keys, int index, size_t 
     return keys->buf.at + from;
 }
 
-/* The row that holds this key in an index, or NULL. */
-const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys *keys);
+/* A row that holds this key in an index, or NULL; in a multi index one of these keys, and not `except`. */
+const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys *keys,
+                                const sdb_row *except);
 
-/* Make sure that a change with these keys (one set may be NULL) cannot fail. `limited`: see
-** sdb_arena_reserve. SDB_NOMEM, SDB_FULL. */
+/* Make sure that a change with these keys (one set may be NULL) cannot fail. What it has made for them
+** already is gone again if it fails itself. `limited`: see sdb_arena_reserve. SDB_NOMEM, SDB_FULL. */
 SDB_MUST int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *new_keys,
                                  const sdb_keys *old_keys, bool limited);
 
@@ -132,7 +133,7 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
 SDB_MUST int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *index,
                                sdb_link *root);
 
-/* A node or row in a table's arena: when it was made, its size; free it, for nobody sees it. */
+/* A node, row or entry in a table's arena: when it was made, its size; free it, for nobody sees it. */
 uint64_t sdb_object_stamp(const sdb_table *table, sdb_link link);
 size_t sdb_object_size(const sdb_table *table, sdb_link link);
 void sdb_object_free(sdb_table *table, sdb_link link);

@@ -2,7 +2,9 @@
 #define _GNU_SOURCE
 #include "watch.h"
 
+#include "key.h"
 #include "mem.h"
+#include "multi_index.h"
 #include "wait.h"
 
 #include <assert.h>
@@ -38,12 +40,6 @@ struct sdb_watch_set {
 
 /* ---------------------------------------------------------------- ranges */
 
-static int bytes_compare(const uint8_t *a, size_t n, const uint8_t *b, size_t m)
-{
-    int c = n && m ? memcmp(a, b, n < m ? n : m) : 0;
-    return c ? c : (n > m) - (n < m);
-}
-
 static bool is_open(const sdb_watch *w)
 {
     return w->range.n == w->n_lo;
@@ -51,12 +47,12 @@ static bool is_open(const sdb_watch *w)
 
 static int begin_compare(const sdb_watch *w, const uint8_t *key, size_t len)
 {
-    return bytes_compare(w->range.at, w->n_lo, key, len);
+    return sdb_key_compare(w->range.at, w->n_lo, key, len);
 }
 
 static int end_compare(const sdb_watch *w, const uint8_t *key, size_t len)
 {
-    return bytes_compare(w->range.at + w->n_lo, w->range.n - w->n_lo, key, len);
+    return sdb_key_compare(w->range.at + w->n_lo, w->range.n - w->n_lo, key, len);
 }
 
 static const sdb_watch *later_end(const sdb_watch *a, const sdb_watch *b)
@@ -180,21 +176,32 @@ static void touch_key(const sdb_index *index, const uint8_t *key, size_t len)
     }
 }
 
+/* What a row has in an index: a key, or a set of them. */
+static void touch_keys(const sdb_index *index, int i, const sdb_keys *keys)
+{
+    size_t len;
+    if (index->def.kind == SDB_MULTI) {
+        sdb_set set = sdb_keys_set(keys, i);
+        for (const sdb_key_item *item; (item = sdb_set_next(&set)) != NULL;)
+            touch_key(index, item->key, item->n);
+    } else {
+        const uint8_t *key = sdb_key_at(keys, i, &len);
+        touch_key(index, key, len);
+    }
+}
+
 void sdb_watch_touch(sdb_table *table, const sdb_indexes *set, const sdb_keys *keys,
                      const sdb_keys *old_keys)
 {
     pthread_mutex_lock(&table->db->watch_mutex);
     for (int i = 0; i < set->n; i++) {
         const sdb_index *index = set->at[i];
-        size_t len;
         if (!index->watches.n && !index->watches.open)
             continue;
-        const uint8_t *key = keys ? sdb_key_at(keys, i, &len) : NULL;
-        if (key)
-            touch_key(index, key, len);
-        key = old_keys && !(old_keys->is_same >> i & 1) ? sdb_key_at(old_keys, i, &len) : NULL;
-        if (key)
-            touch_key(index, key, len);
+        if (keys)
+            touch_keys(index, i, keys);
+        if (old_keys && !(old_keys->is_same >> i & 1))
+            touch_keys(index, i, old_keys);
     }
     pthread_mutex_unlock(&table->db->watch_mutex);
 }
