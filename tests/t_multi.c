@@ -817,6 +817,36 @@ static void test_cursor_outlives(void **state)
     close_store(db, t);
 }
 
+/* Rows sorted for a reader whose cursor is on a multi index: all of them, with its tags or without. */
+static void test_sorted(void **state)
+{
+    (void)state;
+    sdb_db *db;
+    sdb_table *t;
+    sdb_txn *txn;
+    sdb_cursor *cur;
+    sdb_sorted *sorted;
+    uint64_t n;
+    open_table(&db, &t);
+    assert_int_equal(sdb_cursor_new(db, &cur), SDB_OK);
+    assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+    assert_int_equal(put(txn, t, 1, "a,b", 3), SDB_OK);
+    assert_int_equal(put(txn, t, 2, "-", 2), SDB_OK);
+    assert_int_equal(put(txn, t, 3, "b", 1), SDB_OK);
+    assert_int_equal(sdb_cursor_open_txn(cur, txn, t, 1), SDB_OK);
+    assert_int_equal(sdb_sorted_new(cur, &INDEXES[0], NULL, &sorted), SDB_MISUSE);
+    assert_int_equal(sdb_sorted_new(cur, &INDEXES[1], NULL, &sorted), SDB_OK);
+    assert_string_equal(rows_of(cur, &(sdb_range){0}), "1 3");
+    assert_int_equal(sdb_cursor_read(cur, sorted), SDB_OK);
+    assert_string_equal(rows_of(cur, &(sdb_range){0}), "3 2 1");
+    assert_int_equal(sdb_cursor_count(cur, &(sdb_range){0}, &n), SDB_OK);
+    assert_int_equal(n, 3);
+    sdb_cursor_free(cur);
+    sdb_sorted_free(sorted);
+    sdb_txn_abort(txn);
+    close_store(db, t);
+}
+
 typedef struct reader {
     sdb_db *db;
     sdb_table *t;
@@ -891,6 +921,7 @@ int main(void)
         cmocka_unit_test(test_unique),
         cmocka_unit_test(test_watches),
         cmocka_unit_test(test_cursor_outlives),
+        cmocka_unit_test(test_sorted),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
