@@ -74,7 +74,7 @@ static void group_find(const sdb_version *v, int index, probe *probes, size_t n,
 void sdb_snapshot_get_many(const sdb_snapshot *snap, const sdb_table *table, const int64_t *rowids,
                            size_t n, const sdb_row **out)
 {
-    const sdb_version *v = sdb_root_version(snap->root, table);
+    const sdb_version *v = sdb_snapshot_version(snap, table);
     uint8_t key[GROUP][SDB_ROWID_KEY];
     probe probes[GROUP];
     for (size_t done = 0; done < n;) {
@@ -100,7 +100,8 @@ static int group_keys(const sdb_index_def *def, const sdb_value *values, size_t 
         size_t from = buf->n;
         for (int k = 0; k < def->n_parts; k++, values++) {
             const sdb_part *part = &def->parts[k];
-            int rc = sdb_buf_reserve(buf, sdb_key_bound(values));
+            int rc = values->type > SDB_BLOB ? SDB_MISUSE
+                                             : sdb_buf_reserve(buf, sdb_key_bound(values));
             if (rc != SDB_OK)
                 return rc;
             uint8_t *end = sdb_key_put(buf->at + buf->n, values, part->collation, part->desc);
@@ -118,7 +119,7 @@ static int group_keys(const sdb_index_def *def, const sdb_value *values, size_t 
 int sdb_snapshot_find_many(const sdb_snapshot *snap, const sdb_table *table, int index,
                            const sdb_value *keys, size_t n, const sdb_row **out)
 {
-    const sdb_version *v = sdb_root_version(snap->root, table);
+    const sdb_version *v = sdb_snapshot_version(snap, table);
     if (!v || index < 1 || index >= v->set->n)
         return SDB_MISUSE;
     const sdb_index_def *def = &v->set->at[index]->def;

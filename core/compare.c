@@ -60,7 +60,9 @@ int sdb_modify(sdb_txn *txn, sdb_table *table, int64_t rowid, sdb_modify_fn *fn,
     const sdb_row *old = sdb_txn_get(txn, table, rowid);
     for (int i = 0; i < table->n_columns; i++)
         values[i] = old ? sdb_row_value(table, old, i) : (sdb_value){.type = SDB_NULL};
+    txn->n_calls++;
     rc = fn(ctx, old, values);
+    txn->n_calls--;
     if (rc == SDB_OK && sdb_txn_get(txn, table, rowid) != old)
         rc = SDB_CHANGED;
     sdb_txn_release_hold(&hold);

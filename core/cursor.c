@@ -50,6 +50,7 @@ int sdb_cursor_new(sdb_db *db, sdb_cursor **out)
     pthread_mutex_lock(&db->mutex);
     db->n_cursors++;
     pthread_mutex_unlock(&db->mutex);
+    sdb_ref(db);
     *out = cur;
     return SDB_OK;
 }
@@ -58,14 +59,16 @@ void sdb_cursor_free(sdb_cursor *cur)
 {
     if (!cur)
         return;
+    sdb_db *db = cur->db;
     sdb_cursor_close(cur);
-    pthread_mutex_lock(&cur->db->mutex);
-    cur->db->n_cursors--;
-    pthread_mutex_unlock(&cur->db->mutex);
+    pthread_mutex_lock(&db->mutex);
+    db->n_cursors--;
+    pthread_mutex_unlock(&db->mutex);
     sdb_iter_fini(&cur->it);
     sdb_buf_fini(&cur->bounds);
     sdb_buf_fini(&cur->key);
     sdb_free(cur);
+    sdb_unref(db);
 }
 
 static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on_txn)
@@ -86,8 +89,8 @@ static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on
 
 int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table, int index)
 {
-    const sdb_version *v = snap->root ? sdb_root_version(snap->root, table) : NULL;
-    if (cur->table || !v || index < 0 || index >= v->set->n)
+    const sdb_version *v = sdb_snapshot_version(snap, table);
+    if (cur->table || !v || table->db != cur->db || index < 0 || index >= v->set->n)
         return SDB_MISUSE;
     cursor_set(cur, v, index, false);
     return SDB_OK;
@@ -96,7 +99,7 @@ int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table,
 int sdb_cursor_open_txn(sdb_cursor *cur, sdb_txn *txn, sdb_table *table, int index)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
-    if (cur->table || !v || index < 0 || index >= v->set->n)
+    if (cur->table || !v || table->db != cur->db || index < 0 || index >= v->set->n)
         return SDB_MISUSE;
     int rc = sdb_txn_hold(txn, table, &cur->hold);
     if (rc == SDB_OK)

@@ -107,6 +107,16 @@ void sdb_unref(sdb_db *db)
     /* acq_rel: whoever frees it has seen all that the others did with it */
     if (!db || atomic_fetch_sub_explicit(&db->n_ref, 1, memory_order_acq_rel) > 1)
         return;
+    pthread_mutex_lock(&db->mutex);
+    bool is_last = db->n_txns == 0;
+    db->is_closed = true;
+    pthread_mutex_unlock(&db->mutex);
+    if (is_last)
+        sdb_db_free(db);
+}
+
+void sdb_db_free(sdb_db *db)
+{
     sdb_named_free(db);
     assert(!db->snapshots && db->holds.next == &db->holds && !db->prepared);
     sdb_root *root = atomic_load(&db->root);

@@ -63,6 +63,8 @@ struct sdb_db {
     sdb_hold holds;       /* of transactions that have ended */
     uint32_t n_cursors;   /* each may become a hold */
     uint32_t n_snapshots;
+    uint32_t n_txns;      /* open */
+    bool is_closed;       /* nobody refers to it but the transactions that are open: the last frees it */
     sdb_root *retired;    /* roots that pins may still see */
     sdb_root *idle_roots; /* to be used again */
     sdb_version *old;     /* versions replaced, that pins may still see */
@@ -111,12 +113,19 @@ void sdb_snapshot_copy(sdb_snapshot *snap, const sdb_snapshot *of);
 
 /* At the end of the store. */
 void sdb_named_free(sdb_db *db);
+void sdb_db_free(sdb_db *db);
 
 /* The version of a table in a root, or NULL. */
 static inline sdb_version *sdb_root_version(const sdb_root *root, const sdb_table *table)
 {
     sdb_version *v = table->slot < root->n ? root->table[table->slot] : NULL;
     return v && v->table == table ? v : NULL;
+}
+
+/* The same of what a snapshot holds. */
+static inline sdb_version *sdb_snapshot_version(const sdb_snapshot *snap, const sdb_table *table)
+{
+    return snap->root ? sdb_root_version(snap->root, table) : NULL;
 }
 
 /* A root with room for all slots, under the mutex; NULL: no memory. */

@@ -84,6 +84,8 @@ int sdb_txn_create_table(sdb_txn *txn, const sdb_table_def *def, sdb_table **out
     sdb_db *db = txn->db;
     sdb_table *table;
     sdb_version *v;
+    if (!sdb_txn_is_open(txn))
+        return SDB_MISUSE;
     int rc = sdb_table_new(db, &db->budget, def, &table, &v);
     if (rc != SDB_OK)
         return rc;
@@ -265,7 +267,7 @@ int sdb_txn_indexes(const sdb_txn *txn, const sdb_table *table)
 
 const sdb_index_def *sdb_txn_index(const sdb_txn *txn, const sdb_table *table, int index)
 {
-    return &txn_set(txn, table)->at[index]->def;
+    return sdb_indexes_def(txn_set(txn, table), index);
 }
 
 uint64_t sdb_txn_indexes_id(const sdb_txn *txn, const sdb_table *table)

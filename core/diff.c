@@ -37,7 +37,7 @@ void sdb_diff_free(sdb_diff *d)
 /* A table that is not in a snapshot has no rows there. */
 static int side_open(sdb_iter *it, const sdb_snapshot *snap, const sdb_table *table)
 {
-    const sdb_version *v = sdb_root_version(snap->root, table);
+    const sdb_version *v = sdb_snapshot_version(snap, table);
     sdb_iter_open(it, v ? &v->set->at[SDB_BY_ROWID]->leaves : NULL, table->arena.base,
                   v ? v->root[SDB_BY_ROWID] : 0);
     return sdb_iter_first(it);
@@ -48,7 +48,7 @@ int sdb_diff_open(sdb_diff *d, const sdb_snapshot *before, const sdb_snapshot *a
 {
     d->old = d->now = NULL;
     d->table = NULL;
-    if (!before->root || !after->root)
+    if (!before->root || !after->root || before->db != table->db || after->db != table->db)
         return SDB_MISUSE;
     int rc = side_open(&d->before, before, table);
     if (rc >= 0)

@@ -371,13 +371,16 @@ int sdb_txn_acknowledge(sdb_txn *txn, sdb_table *table, const char *name, uint64
 
 int sdb_snapshot_feeds(const sdb_snapshot *snap, const sdb_table *table)
 {
-    const sdb_version *v = sdb_root_version(snap->root, table);
+    const sdb_version *v = sdb_snapshot_version(snap, table);
     return v && v->history.feeds ? v->history.feeds->n : 0;
 }
 
 void sdb_snapshot_feed(const sdb_snapshot *snap, const sdb_table *table, int feed, sdb_feed_info *out)
 {
-    const sdb_version *v = sdb_root_version(snap->root, table);
+    const sdb_version *v = sdb_snapshot_version(snap, table);
+    *out = (sdb_feed_info){0};
+    if (feed < 0 || feed >= sdb_snapshot_feeds(snap, table))
+        return;
     const sdb_feed *f = &v->history.feeds->at[feed];
     const uint8_t *base = table->arena.base;
     uint64_t since = f->seen > f->born ? f->seen : f->born;
@@ -430,7 +433,7 @@ static int seek_behind(sdb_iter *it, uint64_t revision)
 
 int sdb_changes_open(sdb_changes *c, const sdb_snapshot *snap, sdb_table *table, const char *feed)
 {
-    const sdb_version *v = snap->root ? sdb_root_version(snap->root, table) : NULL;
+    const sdb_version *v = sdb_snapshot_version(snap, table);
     int at = v ? feeds_find(v->history.feeds, feed) : -1;
     c->row = NULL;
     c->table = NULL;

@@ -76,7 +76,7 @@ static int row_key(const void *ctx, const void *leaf, sdb_buf *out)
 
 static int key_put(const sdb_part *part, const sdb_value *value, sdb_buf *out)
 {
-    int rc = sdb_buf_reserve(out, sdb_key_bound(value));
+    int rc = value->type > SDB_BLOB ? SDB_MISUSE : sdb_buf_reserve(out, sdb_key_bound(value));
     if (rc == SDB_OK)
         out->n = (size_t)(sdb_key_put(out->at + out->n, value, part->collation, part->desc) - out->at);
     return rc;
@@ -191,7 +191,8 @@ static int rowid_bounds(const sdb_range *range, sdb_buf *out, size_t *n_lo)
     const sdb_value *lower = range->n_eq ? range->eq : range->lower;
     const sdb_value *upper = range->n_eq ? range->eq : range->upper;
     int64_t lo = INT64_MIN, hi = 0;
-    if (range->n_eq > 1 || (range->n_eq && (range->lower || range->upper)))
+    if (range->n_eq > 1 || (range->n_eq && (range->lower || range->upper)) ||
+        (lower && lower->type > SDB_BLOB) || (upper && upper->type > SDB_BLOB))
         return SDB_MISUSE;
     if (lower && !rowid_from(lower, !range->n_eq && range->lower_open, &lo))
         return SDB_DONE;
@@ -210,7 +211,7 @@ int sdb_index_prefix(const sdb_index *index, const sdb_value *eq, int n_eq, sdb_
     if (index->def.n_parts == 0) {
         int64_t rowid;
         *is_key = true;
-        if (n_eq > 1)
+        if (n_eq > 1 || eq->type > SDB_BLOB)
             return SDB_MISUSE;
         if (is_null(eq) || !rowid_from(eq, false, &rowid))
             return SDB_DONE;
@@ -331,6 +332,11 @@ void sdb_indexes_unref(sdb_indexes *set)
     for (int i = 0; i < set->n; i++)
         sdb_index_unref(set->at[i]);
     sdb_free(set);
+}
+
+const sdb_index_def *sdb_indexes_def(const sdb_indexes *set, int index)
+{
+    return set && index >= 1 && index < set->n ? &set->at[index]->def : NULL;
 }
 
 static int ascii_lower(char c)

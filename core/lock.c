@@ -174,7 +174,7 @@ int sdb_txn_lock_all(sdb_txn *txn, sdb_table *const *tables, int n)
 {
     int rc = SDB_OK;
     if (n < 1)
-        return rc;
+        return n < 0 ? SDB_MISUSE : SDB_OK;
     sdb_table **sorted = sdb_malloc((size_t)n * sizeof *sorted);
     if (!sorted)
         return SDB_NOMEM;

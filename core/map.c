@@ -46,12 +46,14 @@ struct sdb_map_space {
     sdb_arena arena;
     uint64_t clock;
     uint64_t n_maps;
+    bool is_closed; /* the last map frees it */
 };
 
 struct sdb_map {
     sdb_map_space *space;
     _Atomic int n_ref;
     bool is_held; /* n_ref is above 0, as far as the mutex's owner need know */
+    bool is_open; /* a transaction that has not ended */
     sdb_link root;
     sdb_edit edit;
     sdb_map *parent;
@@ -295,14 +297,23 @@ int sdb_map_space_new(sdb_map_space **out)
     return SDB_OK;
 }
 
+static void space_free(sdb_map_space *space)
+{
+    sdb_arena_fini(&space->arena);
+    pthread_mutex_destroy(&space->mutex);
+    sdb_free(space);
+}
+
 void sdb_map_space_free(sdb_map_space *space)
 {
     if (!space)
         return;
-    assert(space->n_maps == 0);
-    sdb_arena_fini(&space->arena);
-    pthread_mutex_destroy(&space->mutex);
-    sdb_free(space);
+    pthread_mutex_lock(&space->mutex);
+    space->is_closed = true;
+    bool is_last = space->n_maps == 0;
+    pthread_mutex_unlock(&space->mutex);
+    if (is_last)
+        space_free(space);
 }
 
 void sdb_map_space_memory(sdb_map_space *space, sdb_memory *out)
@@ -360,7 +371,10 @@ void sdb_map_unref(sdb_map *map)
     map->is_held = false; /* only now: until then no other thread's settling takes it away */
     map_settle(map);
     sdb_arena_trim(&space->arena);
+    bool is_last = space->is_closed && space->n_maps == 0;
     pthread_mutex_unlock(&space->mutex);
+    if (is_last)
+        space_free(space);
 }
 
 bool sdb_map_get(const sdb_map *map, const void *key, size_t len, uint64_t *value)
@@ -383,14 +397,18 @@ int sdb_map_begin(sdb_map *map, sdb_map_txn **out)
 {
     sdb_map *made;
     int rc = map_begin(map->space, map, &made);
-    if (rc == SDB_OK)
-        *out = (sdb_map_txn *)made;
-    return rc;
+    if (rc != SDB_OK)
+        return rc;
+    made->is_open = true;
+    *out = (sdb_map_txn *)made;
+    return SDB_OK;
 }
 
 int sdb_map_txn_put(sdb_map_txn *txn, const void *key, size_t len, uint64_t value)
 {
     sdb_map *map = &txn->map;
+    if (!map->is_open)
+        return SDB_MISUSE;
     if (len > SDB_MAX_ROW)
         return SDB_TOOBIG;
     pthread_mutex_lock(&map->space->mutex);
@@ -402,6 +420,8 @@ int sdb_map_txn_put(sdb_map_txn *txn, const void *key, size_t len, uint64_t valu
 int sdb_map_txn_delete(sdb_map_txn *txn, const void *key, size_t len)
 {
     sdb_map *map = &txn->map;
+    if (!map->is_open)
+        return SDB_MISUSE;
     pthread_mutex_lock(&map->space->mutex);
     int rc = map_delete(map, key, len);
     pthread_mutex_unlock(&map->space->mutex);
@@ -420,12 +440,15 @@ uint64_t sdb_map_txn_count(const sdb_map_txn *txn)
 
 sdb_map *sdb_map_txn_commit(sdb_map_txn *txn)
 {
+    if (!txn->map.is_open)
+        return NULL;
+    txn->map.is_open = false;
     return &txn->map;
 }
 
 void sdb_map_txn_abort(sdb_map_txn *txn)
 {
-    if (txn)
+    if (txn && txn->map.is_open)
         sdb_map_unref(&txn->map);
 }
 
@@ -599,14 +622,14 @@ int sdb_map_iter_next(sdb_map_iter *it)
 
 const void *sdb_map_iter_key(const sdb_map_iter *it, size_t *len)
 {
-    const map_leaf *leaf = iter_leaf(&it->it);
-    *len = leaf->len;
-    return leaf->key;
+    const map_leaf *leaf = it->it.leaf ? iter_leaf(&it->it) : NULL;
+    *len = leaf ? leaf->len : 0;
+    return leaf ? leaf->key : NULL;
 }
 
 uint64_t sdb_map_iter_value(const sdb_map_iter *it)
 {
-    return iter_leaf(&it->it)->value;
+    return it->it.leaf ? iter_leaf(&it->it)->value : 0;
 }
 
 const char *sdb_map_check(const sdb_map *map)

@@ -37,7 +37,7 @@ typedef struct sdb_map sdb_map;
 typedef struct sdb_map_txn sdb_map_txn;
 typedef struct sdb_map_iter sdb_map_iter;
 
-/* free accepts NULL; all maps, transactions and iterators of the space have gone by then. */
+/* free accepts NULL. The space goes with the last of its maps, transactions and iterators. */
 SDB_MUST int sdb_map_space_new(sdb_map_space **out);
 void sdb_map_space_free(sdb_map_space *space);
 
@@ -64,7 +64,8 @@ SDB_MUST int sdb_map_delete(sdb_map *map, const void *key, size_t len, sdb_map *
 
 /* Many changes: begin from a map, change, and commit gives the new map (it cannot fail), abort
 ** none. Both end the transaction; abort accepts NULL. A call that fails leaves it as it was.
-** delete: SDB_OK, or SDB_DONE when the key is not there. */
+** delete: SDB_OK, or SDB_DONE when the key is not there. As long as the map it has become is held, a
+** change is SDB_MISUSE, another commit gives NULL, and an abort does nothing. */
 SDB_MUST int sdb_map_begin(sdb_map *map, sdb_map_txn **out);
 SDB_MUST int sdb_map_txn_put(sdb_map_txn *txn, const void *key, size_t len, uint64_t value);
 SDB_MUST int sdb_map_txn_delete(sdb_map_txn *txn, const void *key, size_t len);
@@ -94,7 +95,7 @@ SDB_MUST int sdb_map_iter_seek(sdb_map_iter *it, const void *key, size_t len);
 SDB_MUST int sdb_map_iter_prefix(sdb_map_iter *it, const void *key, size_t len);
 SDB_MUST int sdb_map_iter_next(sdb_map_iter *it);
 
-/* Key and value where it is, after SDB_OK. The key's bytes are valid as long as the map is held. */
+/* Key and value where it is, after SDB_OK (otherwise NULL and 0). The key's bytes are valid as long as the map is held. */
 const void *sdb_map_iter_key(const sdb_map_iter *it, size_t *len);
 uint64_t sdb_map_iter_value(const sdb_map_iter *it);
 

@@ -16,7 +16,7 @@ int sdb_snapshot_save(sdb_db *db, const char *name, const sdb_snapshot *of)
     size_t n = strlen(name) + 1;
     if (n > SDB_MAX_NAME)
         return SDB_TOOBIG;
-    if (of && !of->root)
+    if (of && (of->db != db || !of->root))
         return SDB_MISUSE;
     sdb_named *named = sdb_zalloc(sizeof *named + n);
     if (!named)

@@ -55,6 +55,7 @@ int sdb_snapshot_new(sdb_db *db, sdb_snapshot **out)
     pthread_mutex_lock(&db->mutex);
     sdb_snapshot_link(db, snap, SNAPSHOT_PLAIN);
     pthread_mutex_unlock(&db->mutex);
+    sdb_ref(db);
     *out = snap;
     return SDB_OK;
 }
@@ -69,12 +70,13 @@ void sdb_snapshot_free(sdb_snapshot *snap)
     sdb_snapshot_unlink(snap);
     pthread_mutex_unlock(&db->mutex);
     sdb_free(snap);
+    sdb_unref(db);
 }
 
 void sdb_snapshot_take(sdb_snapshot *snap)
 {
     sdb_db *db = snap->db;
-    assert(!snap->root);
+    sdb_snapshot_drop(snap);
     taken(snap);
     for (;;) {
         sdb_root *root = atomic_load_explicit(&db->root, memory_order_acquire);
@@ -114,7 +116,7 @@ bool sdb_snapshot_held(const sdb_snapshot *snap)
 
 sdb_table *sdb_snapshot_table(const sdb_snapshot *snap, const char *name)
 {
-    for (uint32_t i = 0; i < snap->root->n; i++) {
+    for (uint32_t i = 0; snap->root && i < snap->root->n; i++) {
         const sdb_version *v = snap->root->table[i];
         if (v && strcmp(v->name, name) == 0)
             return v->table;
@@ -124,19 +126,19 @@ sdb_table *sdb_snapshot_table(const sdb_snapshot *snap, const char *name)
 
 uint64_t sdb_snapshot_count(const sdb_snapshot *snap, const sdb_table *table)
 {
-    const sdb_version *v = sdb_root_version(snap->root, table);
+    const sdb_version *v = sdb_snapshot_version(snap, table);
     return v ? sdb_version_count(v) : 0;
 }
 
 uint64_t sdb_snapshot_revision(const sdb_snapshot *snap, const sdb_table *table)
 {
-    const sdb_version *v = sdb_root_version(snap->root, table);
+    const sdb_version *v = sdb_snapshot_version(snap, table);
     return v ? v->revision : 0;
 }
 
 static const sdb_indexes *snapshot_set(const sdb_snapshot *snap, const sdb_table *table)
 {
-    const sdb_version *v = sdb_root_version(snap->root, table);
+    const sdb_version *v = sdb_snapshot_version(snap, table);
     return v ? v->set : NULL;
 }
 
@@ -148,7 +150,7 @@ int sdb_snapshot_indexes(const sdb_snapshot *snap, const sdb_table *table)
 
 const sdb_index_def *sdb_snapshot_index(const sdb_snapshot *snap, const sdb_table *table, int index)
 {
-    return &snapshot_set(snap, table)->at[index]->def;
+    return sdb_indexes_def(snapshot_set(snap, table), index);
 }
 
 uint64_t sdb_snapshot_indexes_id(const sdb_snapshot *snap, const sdb_table *table)

@@ -39,6 +39,14 @@ void sdb_stage_drop(sdb_txn *txn)
     txn->staged_table = NULL;
 }
 
+static bool are_values(const sdb_table *t, const sdb_value *values)
+{
+    bool are = true;
+    for (int i = 0; i < t->n_columns; i++)
+        are &= values[i].type <= SDB_BLOB || i == t->rowid_column;
+    return are;
+}
+
 int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
 {
     sdb_work *w;
@@ -46,6 +54,8 @@ int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *va
     int rc = sdb_txn_open_work(txn, table, &w);
     if (rc != SDB_OK)
         return rc;
+    if (!are_values(table, values))
+        return SDB_MISUSE;
     size_t size = sdb_row_measure(values, table->n_columns, table->rowid_column);
     if (size == 0)
         return SDB_TOOBIG;
@@ -65,8 +75,9 @@ int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *va
 const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
 {
     const sdb_table *t = txn->staged_table;
-    const sdb_version *v = sdb_txn_version(txn, t);
-    assert(t && index >= 0 && index < v->set->n);
+    const sdb_version *v = t ? sdb_txn_version(txn, t) : NULL;
+    if (!v || index < 0 || index >= v->set->n)
+        return NULL;
     if (except != txn->staged_except) {
         txn->staged_clear = 0;
         txn->staged_except = except;

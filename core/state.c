@@ -167,6 +167,8 @@ void sdb_savepoint_pop(sdb_txn *txn)
 
 int sdb_txn_savepoint(sdb_txn *txn, int *out)
 {
+    if (!sdb_txn_is_open(txn))
+        return SDB_MISUSE;
     size_t size = sizeof(sdb_savepoint) + (txn->n_table + txn->n_work) * sizeof(void *);
     for (uint32_t i = 0; i < txn->n_work; i++)
         size += saved_size(txn->work[i].now);
@@ -282,9 +284,10 @@ static void saved_restore(const sdb_saved *saved, sdb_version *v)
     sdb_history_unref(&history);
 }
 
-void sdb_txn_rollback_to(sdb_txn *txn, int savepoint)
+int sdb_txn_rollback_to(sdb_txn *txn, int savepoint)
 {
-    assert(savepoint >= 0 && savepoint < txn->n_savepoint);
+    if (savepoint < 0 || savepoint >= txn->n_savepoint)
+        return SDB_MISUSE;
     sdb_stage_drop(txn);
     txn->found = NULL;
     while (txn->n_savepoint > savepoint + 1)
@@ -313,11 +316,13 @@ void sdb_txn_rollback_to(sdb_txn *txn, int savepoint)
             txn->table[txn->work[i].table->slot] = txn->work[i].now;
     txn->stamp = sdb_tick(txn->db); /* what was left must not be taken for what comes */
     txn->is_floor_old = true;
+    return SDB_OK;
 }
 
-void sdb_txn_release(sdb_txn *txn, int savepoint)
+int sdb_txn_release(sdb_txn *txn, int savepoint)
 {
-    assert(savepoint >= 0 && savepoint < txn->n_savepoint);
+    if (savepoint < 0 || savepoint >= txn->n_savepoint)
+        return SDB_MISUSE;
     const sdb_savepoint *sp = txn->savepoint[savepoint];
     for (uint32_t i = 0; i < txn->n_work; i++) { /* what it kept may go */
         sdb_work *w = &txn->work[i];
@@ -329,4 +334,5 @@ void sdb_txn_release(sdb_txn *txn, int savepoint)
     while (txn->n_savepoint > savepoint)
         sdb_savepoint_pop(txn);
     txn_sweep(txn);
+    return SDB_OK;
 }

@@ -96,7 +96,8 @@ uint64_t sdb_row_revision(const sdb_row *row);
 ** that deleted it. */
 bool sdb_row_is_deleted(const sdb_row *row);
 
-/* The value of column `column` (0 .. n_columns-1). O(1); text and blob are not copied. */
+/* The value of column `column` (0 .. n_columns-1; of another NULL) of a row of that very table. O(1);
+** text and blob are not copied. */
 sdb_value sdb_row_value(const sdb_table *table, const sdb_row *row, int column);
 
 /* ---------------------------------------------------------------- definitions */
@@ -172,8 +173,8 @@ const char *sdb_table_sql(const sdb_table *table); /* as given at creation; neve
 uint64_t sdb_table_id(const sdb_table *table);     /* differs for every table ever made here */
 int sdb_table_columns(const sdb_table *table);
 
-/* The indexes the table was made with, 1 .. sdb_table_indexes. Those it has later are asked of a
-** snapshot or a transaction. */
+/* The indexes the table was made with, 1 .. sdb_table_indexes (of another number NULL). Those it has
+** later are asked of a snapshot or a transaction. */
 int sdb_table_indexes(const sdb_table *table);
 const sdb_index_def *sdb_table_index(const sdb_table *table, int index);
 
@@ -199,8 +200,9 @@ typedef struct sdb_stop {
 /* A new, empty store, counted once. SDB_NOMEM. */
 SDB_MUST int sdb_open(sdb_db **out);
 
-/* Counted references; the last unref frees the store with all its tables. By then every
-** transaction has ended and every cursor and snapshot object is freed. unref accepts NULL. */
+/* Counted references; unref accepts NULL. The snapshots, cursors, watches and sets made from a store
+** count too, and so do open transactions: with the last of all these the store is freed, with its
+** tables. */
 sdb_db *sdb_ref(sdb_db *db);
 void sdb_unref(sdb_db *db);
 
@@ -232,8 +234,9 @@ void sdb_snapshot_free(sdb_snapshot *snap);
 
 /* Hold the newest committed version of the whole store. Wait-free but for a retry when a commit
 ** happens at the same instant; no allocation; a few tens of nanoseconds. Dropping lets go of it
-** (and does nothing when nothing is held); what only it could see becomes free memory at once or
-** with the next commit. */
+** (and does nothing when nothing is held; taking drops first); what only it could see becomes free
+** memory at once or with the next commit. A snapshot that holds nothing has no tables: functions that
+** give a count or a pointer give 0 and NULL. */
 void sdb_snapshot_take(sdb_snapshot *snap);
 void sdb_snapshot_drop(sdb_snapshot *snap);
 bool sdb_snapshot_held(const sdb_snapshot *snap);
@@ -247,7 +250,7 @@ uint64_t sdb_snapshot_count(const sdb_snapshot *snap, const sdb_table *table);
 uint64_t sdb_snapshot_revision(const sdb_snapshot *snap, const sdb_table *table);
 
 /* The indexes of a table in the held version: how many besides index 0, and each by its number
-** (1 .. that). Borrowed: valid while the snapshot is held. */
+** (1 .. that; NULL for another). Borrowed: valid while the snapshot is held. */
 int sdb_snapshot_indexes(const sdb_snapshot *snap, const sdb_table *table);
 const sdb_index_def *sdb_snapshot_index(const sdb_snapshot *snap, const sdb_table *table, int index);
 
@@ -287,8 +290,10 @@ typedef struct sdb_snapshot_info {
                     ** and tables dropped since */
 } sdb_snapshot_info;
 
-/* Call `each` for everything that is held. It must not call into the store. */
-void sdb_snapshot_each(sdb_db *db, void (*each)(void *ctx, const sdb_snapshot_info *info), void *ctx);
+/* Call `each` for everything that is held, when the list of it has been made: it may use the store as
+** it likes. SDB_NOMEM. */
+SDB_MUST int sdb_snapshot_each(sdb_db *db, void (*each)(void *ctx, const sdb_snapshot_info *info),
+                               void *ctx);
 
 /* What differs between two held snapshots of a store in the rows of a table, in order of rowid. Rows
 ** that both have are passed over by whole subtrees: O(differences × depth). open: SDB_MISUSE when one
@@ -334,8 +339,8 @@ SDB_MUST int sdb_txn_rename_table(sdb_txn *txn, sdb_table *table, const char *na
 SDB_MUST int sdb_txn_create_index(sdb_txn *txn, sdb_table *table, const sdb_index_def *def);
 SDB_MUST int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index);
 
-/* The indexes of a table as the transaction sees it. find: the number of the index of that name
-** without regard to ASCII case, or 0. Borrowed: valid until an index of it is created or dropped. */
+/* The indexes of a table as the transaction sees it; NULL for a number that is none. find: the number
+** of the index of that name without regard to ASCII case, or 0. Borrowed: valid until an index of it is created or dropped. */
 int sdb_txn_indexes(const sdb_txn *txn, const sdb_table *table);
 const sdb_index_def *sdb_txn_index(const sdb_txn *txn, const sdb_table *table, int index);
 uint64_t sdb_txn_indexes_id(const sdb_txn *txn, const sdb_table *table);
@@ -415,7 +420,8 @@ SDB_MUST int sdb_delete_if(sdb_txn *txn, sdb_table *table, int64_t rowid, uint64
 /* What is to become of a row. `old` is the present one, or NULL; `values` are all of its columns (all
 ** NULL where there is none), to be changed as wanted; text and blobs put there must live until
 ** sdb_modify returns, and may lie in `old`. SDB_OK: put them; whatever else is returned ends
-** sdb_modify with just that. It may use the transaction as it likes, but not end it. */
+** sdb_modify with just that. It may use the transaction as it likes, but not end it: commit is
+** SDB_MISUSE then, and abort does nothing. */
 typedef int sdb_modify_fn(void *ctx, const sdb_row *old, sdb_value *values);
 
 /* Read a row, let it be changed, and put it: one lock, one look-up. The rowid stays what it is.
@@ -429,17 +435,18 @@ SDB_MUST int sdb_delete_all(sdb_txn *txn, sdb_table *table);
 
 /* Savepoints are a stack. sdb_txn_savepoint marks the present state and gives its position in the
 ** stack (0, 1, ...). rollback_to returns to that state, keeps that mark and removes those above it;
-** it cannot fail. release removes that mark and those above it, keeping the changes. O(tables
+** it cannot fail (SDB_MISUSE: there is no such savepoint). release removes that mark and those above it, keeping the changes. O(tables
 ** written). Cursors open on the transaction go on seeing what they saw. */
 SDB_MUST int sdb_txn_savepoint(sdb_txn *txn, int *out);
-void sdb_txn_rollback_to(sdb_txn *txn, int savepoint);
-void sdb_txn_release(sdb_txn *txn, int savepoint);
+int sdb_txn_rollback_to(sdb_txn *txn, int savepoint);
+int sdb_txn_release(sdb_txn *txn, int savepoint);
 
 /* Prepare does all of a commit that can fail and publishes nothing; more changes, another prepare
 ** or an abort may follow. Commit publishes every change at once, unlocks and frees the transaction;
 ** after a successful prepare with no change since it cannot fail, otherwise it prepares first, and
 ** when that fails (SDB_NOMEM) the transaction stays open. Abort undoes everything and frees it;
-** it accepts NULL. Open cursors survive both and go on seeing what they saw. */
+** it accepts NULL. (Until the object is used again, which may be at once, calls on an ended
+** transaction are SDB_MISUSE.) Open cursors survive both and go on seeing what they saw. */
 SDB_MUST int sdb_txn_prepare(sdb_txn *txn);
 int sdb_txn_commit(sdb_txn *txn);
 void sdb_txn_abort(sdb_txn *txn);
@@ -468,7 +475,7 @@ typedef struct sdb_range {
 } sdb_range;
 
 /* A cursor object, open on nothing. Make once, open and close many times; free closes and accepts
-** NULL. The cursor belongs to the store: free it before the store. SDB_NOMEM. */
+** NULL. SDB_NOMEM. */
 SDB_MUST int sdb_cursor_new(sdb_db *db, sdb_cursor **out);
 void sdb_cursor_free(sdb_cursor *cur);
 
@@ -540,8 +547,7 @@ SDB_MUST int sdb_cursor_read(sdb_cursor *cur, const sdb_sorted *sorted);
 typedef struct sdb_watch sdb_watch;
 typedef struct sdb_watch_set sdb_watch_set;
 
-/* A watch, not armed. SDB_NOMEM. free disarms, takes it out of its set, and accepts NULL. Free it
-** before the store. */
+/* A watch, not armed. SDB_NOMEM. free disarms, takes it out of its set, and accepts NULL. */
 SDB_MUST int sdb_watch_new(sdb_db *db, sdb_watch **out);
 void sdb_watch_free(sdb_watch *watch);
 
@@ -555,7 +561,8 @@ void sdb_watch_disarm(sdb_watch *watch);
 /* Whether it has fired since it was last armed. */
 bool sdb_watch_fired(const sdb_watch *watch);
 
-/* Wait until it has fired: SDB_OK, or SDB_DONE after so many milliseconds (< 0: for ever). */
+/* Wait until it has fired: SDB_OK, or SDB_DONE after so many milliseconds (< 0: for ever). SDB_MISUSE:
+** it is not armed. */
 SDB_MUST int sdb_watch_wait(sdb_watch *watch, int64_t timeout_ms);
 
 /* A file descriptor that is readable from the moment the watch fires until it is armed again, for
@@ -564,21 +571,22 @@ SDB_MUST int sdb_watch_wait(sdb_watch *watch, int64_t timeout_ms);
 int sdb_watch_fd(sdb_watch *watch);
 
 /* A set of watches to wait for together; a watch is in one set at most. add moves it there. clear
-** takes all out; free clears and accepts NULL. SDB_NOMEM. */
+** takes all out; free clears and accepts NULL. SDB_NOMEM; SDB_MISUSE: they are of two stores. */
 SDB_MUST int sdb_watch_set_new(sdb_db *db, sdb_watch_set **out);
 void sdb_watch_set_free(sdb_watch_set *set);
-void sdb_watch_set_add(sdb_watch_set *set, sdb_watch *watch);
+int sdb_watch_set_add(sdb_watch_set *set, sdb_watch *watch);
 void sdb_watch_set_remove(sdb_watch_set *set, sdb_watch *watch);
 void sdb_watch_set_clear(sdb_watch_set *set);
 bool sdb_watch_set_has(const sdb_watch_set *set, const sdb_watch *watch);
 
 /* Move all watches of another set into this one. */
-void sdb_watch_set_merge(sdb_watch_set *set, sdb_watch_set *from);
+int sdb_watch_set_merge(sdb_watch_set *set, sdb_watch_set *from);
 
 /* Wait until one of them has fired, then for settle_ms more to gather others; take those that have
 ** fired out of the set and put them into out[0..*n), at most `room` of them (with settle_ms 0, just
 ** one). SDB_OK; SDB_DONE when timeout_ms (< 0: none) went by before any fired; *n is 0 then. When the
-** time is over while settling, what has been gathered is given. An empty set waits its time. */
+** time is over while settling, what has been gathered is given. An empty set waits its time. SDB_MISUSE:
+** room for none. */
 SDB_MUST int sdb_watch_set_wait(sdb_watch_set *set, int64_t timeout_ms, int64_t settle_ms,
                                 sdb_watch **out, int room, int *n);
 
@@ -695,9 +703,9 @@ typedef struct sdb_lock_info {
     int64_t ms; /* since that transaction began, or since it has waited */
 } sdb_lock_info;
 
-/* Call `each` for every lock, and behind it for those that wait for it, in their turn. It must not call
-** into the store. */
-void sdb_lock_each(sdb_db *db, void (*each)(void *ctx, const sdb_lock_info *info), void *ctx);
+/* Call `each` for every lock, and behind it for those that wait for it, in their turn; as
+** sdb_snapshot_each. */
+SDB_MUST int sdb_lock_each(sdb_db *db, void (*each)(void *ctx, const sdb_lock_info *info), void *ctx);
 
 #ifdef __cplusplus
 }

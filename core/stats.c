@@ -2,6 +2,7 @@
 ** statedb.h). */
 #include "txn.h"
 
+#include "mem.h"
 #include "wait.h"
 
 #include <assert.h>
@@ -107,7 +108,7 @@ static int table_info(const sdb_version *v, sdb_table_info *out)
 
 int sdb_snapshot_table_info(const sdb_snapshot *snap, const sdb_table *table, sdb_table_info *out)
 {
-    return table_info(snap->root ? sdb_root_version(snap->root, table) : NULL, out);
+    return table_info(sdb_snapshot_version(snap, table), out);
 }
 
 int sdb_txn_table_info(sdb_txn *txn, const sdb_table *table, sdb_table_info *out)
@@ -167,56 +168,133 @@ static uint64_t bytes_at(const sdb_db *db, uint64_t pin)
     return bytes;
 }
 
-void sdb_snapshot_each(sdb_db *db, void (*each)(void *ctx, const sdb_snapshot_info *info), void *ctx)
+/* The list that is handed out when the mutex is free again: infos, and behind them their names. */
+typedef struct list {
+    size_t n, names; /* so many, with so many bytes of names */
+    void *at;
+    char *name;
+} list;
+
+static size_t name_size(const char *name)
+{
+    return name ? strlen(name) + 1 : 0;
+}
+
+static int list_new(list *l, size_t size)
+{
+    l->at = l->n ? sdb_malloc(l->n * size + l->names) : NULL;
+    l->name = l->n ? (char *)l->at + l->n * size : NULL;
+    return l->n && !l->at ? SDB_NOMEM : SDB_OK;
+}
+
+static const char *list_name(list *l, const char *name)
+{
+    char *to = l->name;
+    size_t n = name_size(name);
+    if (n)
+        memcpy(to, name, n);
+    l->name += n;
+    return n ? to : NULL;
+}
+
+static const char *snapshot_name(const sdb_snapshot *s)
+{
+    return s->kind == SNAPSHOT_NAMED ? ((const sdb_named *)(const void *)s)->name : NULL;
+}
+
+static uint64_t snapshot_txn(const sdb_snapshot *s)
+{
+    const char *txn = (const char *)s - offsetof(sdb_txn, base);
+    return s->kind == SNAPSHOT_OF_TXN ? ((const sdb_txn *)(const void *)txn)->id : 0;
+}
+
+static sdb_snapshot_info held_info(const sdb_db *db, uint64_t pin, int64_t since)
 {
     int64_t now = sdb_now_roughly();
+    return (sdb_snapshot_info){.commit = pin,
+                               .age_ms = since < now ? (now - since) / 1000000 : 0,
+                               .bytes = bytes_at(db, pin)};
+}
+
+int sdb_snapshot_each(sdb_db *db, void (*each)(void *ctx, const sdb_snapshot_info *info), void *ctx)
+{
+    list l = {0};
+    size_t n = 0;
     pthread_mutex_lock(&db->mutex);
-    for (const sdb_snapshot *s = db->snapshots; s; s = s->next) {
+    for (const sdb_snapshot *s = db->snapshots; s; s = s->next, l.n++)
+        l.names += name_size(snapshot_name(s));
+    for (const sdb_hold *h = db->holds.next; h != &db->holds; h = h->next)
+        l.n++;
+    sdb_snapshot_info *info;
+    int rc = list_new(&l, sizeof *info);
+    info = l.at;
+    for (const sdb_snapshot *s = db->snapshots; info && s; s = s->next) {
         uint64_t pin = atomic_load_explicit(&s->pin, memory_order_acquire);
-        int64_t since = atomic_load_explicit(&s->since, memory_order_relaxed);
         if (!pin)
             continue;
-        sdb_snapshot_info info = {.commit = pin,
-                                  .age_ms = since < now ? (now - since) / 1000000 : 0,
-                                  .bytes = bytes_at(db, pin)};
-        if (s->kind == SNAPSHOT_NAMED)
-            info.name = ((const sdb_named *)(const void *)s)->name;
-        if (s->kind == SNAPSHOT_OF_TXN)
-            info.txn = ((const sdb_txn *)(const void *)((const char *)s - offsetof(sdb_txn, base)))->id;
-        each(ctx, &info);
+        info[n] = held_info(db, pin, atomic_load_explicit(&s->since, memory_order_relaxed));
+        info[n].name = list_name(&l, snapshot_name(s));
+        info[n++].txn = snapshot_txn(s);
     }
-    for (const sdb_hold *h = db->holds.next; h != &db->holds; h = h->next) {
-        sdb_snapshot_info info = {.commit = h->stamp,
-                                  .age_ms = h->since < now ? (now - h->since) / 1000000 : 0,
-                                  .bytes = bytes_at(db, h->stamp)};
-        each(ctx, &info);
-    }
+    for (const sdb_hold *h = db->holds.next; info && h != &db->holds; h = h->next)
+        info[n++] = held_info(db, h->stamp, h->since);
     pthread_mutex_unlock(&db->mutex);
+    for (size_t i = 0; i < n; i++)
+        each(ctx, &info[i]);
+    sdb_free(l.at);
+    return rc;
 }
 
 /* ---------------------------------------------------------------- locks */
 
-void sdb_lock_each(sdb_db *db, void (*each)(void *ctx, const sdb_lock_info *info), void *ctx)
+static const sdb_txn *owner_of(const sdb_table *t)
 {
+    return t ? atomic_load_explicit(&t->owner, memory_order_relaxed) : NULL;
+}
+
+/* Under the mutex, of a table that is there or just being made. */
+static const char *table_name(const sdb_root *root, const sdb_table *t)
+{
+    const sdb_version *v = sdb_root_version(root, t);
+    return v ? v->name : t->names->text;
+}
+
+int sdb_lock_each(sdb_db *db, void (*each)(void *ctx, const sdb_lock_info *info), void *ctx)
+{
+    list l = {0};
+    size_t n = 0;
     pthread_mutex_lock(&db->mutex);
     const sdb_root *root = atomic_load(&db->root);
     for (uint32_t i = 0; i < db->n_slots; i++) {
         const sdb_table *t = db->slot[i];
-        const sdb_txn *owner = t ? atomic_load_explicit(&t->owner, memory_order_relaxed) : NULL;
+        if (!owner_of(t))
+            continue;
+        l.n++;
+        l.names += name_size(table_name(root, t));
+        for (const sdb_txn *w = t->waiting; w; w = w->next_waiting)
+            l.n++;
+    }
+    sdb_lock_info *info;
+    int rc = list_new(&l, sizeof *info);
+    info = l.at;
+    for (uint32_t i = 0; info && i < db->n_slots; i++) {
+        const sdb_table *t = db->slot[i];
+        const sdb_txn *owner = owner_of(t);
         if (!owner)
             continue;
-        const sdb_version *v = sdb_root_version(root, t);
         int64_t since = atomic_load_explicit(&owner->base.since, memory_order_relaxed);
-        sdb_lock_info info = {.table = v ? v->name : t->names->text, /* it is just being made */
-                              .txn = owner->id,
-                              .ms = (sdb_now_roughly() - since) / 1000000};
-        each(ctx, &info);
-        for (const sdb_txn *w = t->waiting; w; w = w->next_waiting) {
-            info.txn = w->id;
-            info.is_waiting = true;
-            info.ms = (sdb_now() - w->waits_since) / 1000000;
-            each(ctx, &info);
-        }
+        const char *name = list_name(&l, table_name(root, t));
+        info[n++] = (sdb_lock_info){
+            .table = name, .txn = owner->id, .ms = (sdb_now_roughly() - since) / 1000000};
+        for (const sdb_txn *w = t->waiting; w; w = w->next_waiting)
+            info[n++] = (sdb_lock_info){.table = name,
+                                        .txn = w->id,
+                                        .is_waiting = true,
+                                        .ms = (sdb_now() - w->waits_since) / 1000000};
     }
     pthread_mutex_unlock(&db->mutex);
+    for (size_t i = 0; i < n; i++)
+        each(ctx, &info[i]);
+    sdb_free(l.at);
+    return rc;
 }

@@ -149,12 +149,13 @@ int sdb_table_indexes(const sdb_table *table)
 
 const sdb_index_def *sdb_table_index(const sdb_table *table, int index)
 {
-    assert(index >= 1 && index < table->set->n);
-    return &table->set->at[index]->def;
+    return sdb_indexes_def(table->set, index);
 }
 
 sdb_value sdb_row_value(const sdb_table *table, const sdb_row *row, int column)
 {
+    if (column < 0 || column >= table->n_columns)
+        return (sdb_value){.type = SDB_NULL};
     return sdb_row_get(row, column, table->n_columns, table->rowid_column);
 }
 

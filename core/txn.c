@@ -66,6 +66,7 @@ int sdb_txn_begin(sdb_db *db, sdb_txn **out)
     }
     if (txn) {
         txn->id = sdb_tick(db);
+        db->n_txns++;
         sdb_snapshot_link(db, &txn->base, SNAPSHOT_OF_TXN);
     }
     pthread_mutex_unlock(&db->mutex);
@@ -156,6 +157,8 @@ void sdb_work_begin(sdb_txn *txn, sdb_work *w, sdb_version *now)
 int sdb_txn_prepare(sdb_txn *txn)
 {
     sdb_db *db = txn->db;
+    if (!sdb_txn_is_open(txn))
+        return SDB_MISUSE;
     if (txn->n_work == 0)
         return SDB_OK;
     pthread_mutex_lock(&db->mutex);
@@ -331,12 +334,15 @@ static void txn_finish(sdb_txn *txn, bool is_commit)
             table_unlock(txn->work[i].table);
     sdb_snapshot_unlink(&txn->base);
     txn_idle(txn);
+    bool is_last = --db->n_txns == 0 && db->is_closed;
     pthread_mutex_unlock(&db->mutex);
+    if (is_last)
+        sdb_db_free(db);
 }
 
 int sdb_txn_commit(sdb_txn *txn)
 {
-    int rc = sdb_txn_prepare(txn);
+    int rc = txn->n_calls ? SDB_MISUSE : sdb_txn_prepare(txn);
     if (rc != SDB_OK)
         return rc;
     sdb_stage_drop(txn);
@@ -351,7 +357,7 @@ int sdb_txn_commit(sdb_txn *txn)
 
 void sdb_txn_abort(sdb_txn *txn)
 {
-    if (!txn)
+    if (!txn || !sdb_txn_is_open(txn) || txn->n_calls)
         return;
     sdb_stage_drop(txn);
     while (txn->n_savepoint > 0)

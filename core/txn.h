@@ -71,6 +71,7 @@ struct sdb_txn {
 
     int64_t timeout_ms;
     bool has_looked; /* has read through its base: it may not be taken anew */
+    int n_calls;     /* functions of the caller that are running within it: it may not end */
     /* under the store's mutex: */
     bool is_interrupted;
     bool has_turn;         /* the lock it waits for has been handed to it */
@@ -145,6 +146,12 @@ static inline int sdb_txn_open_work(sdb_txn *txn, sdb_table *table, sdb_work **o
     w->edit.stamp = txn->stamp;
     w->edit.floor = txn->floor > w->start ? txn->floor : w->start;
     return SDB_OK;
+}
+
+/* Ended transactions see no table, and have no savepoint. */
+static inline bool sdb_txn_is_open(const sdb_txn *txn)
+{
+    return txn->base.root != NULL;
 }
 
 /* The version of a table that the transaction sees, or NULL. */

@@ -260,7 +260,7 @@ int sdb_watch_new(sdb_db *db, sdb_watch **out)
         sdb_free(w);
         return SDB_NOMEM;
     }
-    w->db = db;
+    w->db = sdb_ref(db);
     w->fd[0] = w->fd[1] = -1;
     *out = w;
     return SDB_OK;
@@ -302,6 +302,7 @@ void sdb_watch_free(sdb_watch *w)
         close(w->fd[1]);
     pthread_cond_destroy(&w->cond);
     sdb_buf_fini(&w->range);
+    sdb_unref(w->db);
     sdb_free(w);
 }
 
@@ -316,8 +317,8 @@ int sdb_watch_arm(sdb_watch *w, const sdb_snapshot *snap, sdb_table *table, int 
                   const sdb_range *range)
 {
     sdb_db *db = w->db;
-    const sdb_version *v = snap->root ? sdb_root_version(snap->root, table) : NULL;
-    if (!v || index < 0 || index >= v->set->n)
+    const sdb_version *v = sdb_snapshot_version(snap, table);
+    if (!v || table->db != db || index < 0 || index >= v->set->n)
         return SDB_MISUSE;
     sdb_watch_disarm(w);
     sdb_index *on = v->set->at[index];
@@ -357,6 +358,8 @@ bool sdb_watch_fired(const sdb_watch *w)
 int sdb_watch_wait(sdb_watch *w, int64_t timeout_ms)
 {
     int64_t deadline = sdb_deadline(timeout_ms);
+    if (!w->table && !atomic_load(&w->is_fired))
+        return SDB_MISUSE; /* nothing would ever fire it */
     pthread_mutex_lock(&w->db->watch_mutex);
     while (!atomic_load(&w->is_fired) && sdb_cond_wait(&w->cond, &w->db->watch_mutex, deadline))
         ;
@@ -396,7 +399,7 @@ int sdb_watch_set_new(sdb_db *db, sdb_watch_set **out)
         sdb_free(set);
         return SDB_NOMEM;
     }
-    set->db = db;
+    set->db = sdb_ref(db);
     *out = set;
     return SDB_OK;
 }
@@ -407,6 +410,7 @@ void sdb_watch_set_free(sdb_watch_set *set)
         return;
     sdb_watch_set_clear(set);
     pthread_cond_destroy(&set->cond);
+    sdb_unref(set->db);
     sdb_free(set);
 }
 
@@ -434,12 +438,15 @@ static void set_link(sdb_watch_set *set, sdb_watch *w)
     set->first = w;
 }
 
-void sdb_watch_set_add(sdb_watch_set *set, sdb_watch *w)
+int sdb_watch_set_add(sdb_watch_set *set, sdb_watch *w)
 {
+    if (w->db != set->db)
+        return SDB_MISUSE;
     pthread_mutex_lock(&set->db->watch_mutex);
     set_link(set, w);
     pthread_cond_broadcast(&set->cond); /* it may have fired already */
     pthread_mutex_unlock(&set->db->watch_mutex);
+    return SDB_OK;
 }
 
 void sdb_watch_set_remove(sdb_watch_set *set, sdb_watch *w)
@@ -466,13 +473,16 @@ bool sdb_watch_set_has(const sdb_watch_set *set, const sdb_watch *w)
     return has;
 }
 
-void sdb_watch_set_merge(sdb_watch_set *set, sdb_watch_set *from)
+int sdb_watch_set_merge(sdb_watch_set *set, sdb_watch_set *from)
 {
+    if (from->db != set->db)
+        return SDB_MISUSE;
     pthread_mutex_lock(&set->db->watch_mutex);
     while (set != from && from->first)
         set_link(set, from->first);
     pthread_cond_broadcast(&set->cond);
     pthread_mutex_unlock(&set->db->watch_mutex);
+    return SDB_OK;
 }
 
 /* Under the watch_mutex: take out those that have fired. */
@@ -494,6 +504,8 @@ int sdb_watch_set_wait(sdb_watch_set *set, int64_t timeout_ms, int64_t settle_ms
     int64_t deadline = sdb_deadline(timeout_ms);
     bool in_time = true;
     *n = 0;
+    if (room < 1)
+        return SDB_MISUSE;
     if (settle_ms <= 0 && room > 1)
         room = 1;
     pthread_mutex_lock(&set->db->watch_mutex);

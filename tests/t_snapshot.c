@@ -75,13 +75,13 @@ static void test_names(void **state)
     assert_int_equal(sdb_snapshot_save(f.db, "x", f.a), SDB_MISUSE);
     assert_int_equal(sdb_snapshot_load(f.a, "after"), SDB_DONE);
     assert_false(sdb_snapshot_held(f.a));
-    sdb_snapshot_each(f.db, count_one, &bytes);
+    assert_int_equal(sdb_snapshot_each(f.db, count_one, &bytes), SDB_OK);
     assert_int_equal(bytes, 0); /* nothing has changed since */
     txn = begin(&f);
     for (int i = 0; i < 100; i++)
         put(txn, f.t, i, -i);
     assert_int_equal(sdb_txn_commit(txn), SDB_OK);
-    sdb_snapshot_each(f.db, count_one, &bytes);
+    assert_int_equal(sdb_snapshot_each(f.db, count_one, &bytes), SDB_OK);
     sdb_memory_used(f.db, &used);
     assert_true(bytes > 0);
     assert_int_equal(bytes, used.retired);

@@ -266,7 +266,7 @@ static void held_add(void *ctx, const sdb_snapshot_info *i)
 static held what_is_held(const fixture *f)
 {
     held h = {0};
-    sdb_snapshot_each(f->db, held_add, &h);
+    assert_int_equal(sdb_snapshot_each(f->db, held_add, &h), SDB_OK);
     return h;
 }
 
@@ -369,7 +369,7 @@ static void lock_add(void *ctx, const sdb_lock_info *i)
 static locks all_locks(const fixture *f)
 {
     locks l = {0};
-    sdb_lock_each(f->db, lock_add, &l);
+    assert_int_equal(sdb_lock_each(f->db, lock_add, &l), SDB_OK);
     return l;
 }
 

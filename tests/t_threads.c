@@ -177,8 +177,8 @@ static void *observer(void *arg)
             CHECK(now.count[i] >= last.count[i]);
         CHECK(now.commit >= last.commit && now.tables == WRITERS);
         last = now;
-        sdb_lock_each(db, lock_seen, NULL);
-        sdb_snapshot_each(db, held_seen, NULL);
+        CHECK(sdb_lock_each(db, lock_seen, NULL) == SDB_OK);
+        CHECK(sdb_snapshot_each(db, held_seen, NULL) == SDB_OK);
         w->seen++;
     }
     return NULL;
