@@ -40,6 +40,11 @@ int error_set(vtable *t, int rc, const char *format, ...)
     return message_take(t, text ? rc : SQLITE_NOMEM, text);
 }
 
+int error_text(vtable *t, int rc, const char *text)
+{
+    return message_take(t, rc, sqlite3_mprintf("%s", text));
+}
+
 int error_code(int core_rc)
 {
     switch (core_rc) {
@@ -106,4 +111,11 @@ int error_not_null(vtable *t, int column)
     return message_take(t, SQLITE_CONSTRAINT_NOTNULL,
                         sqlite3_mprintf("NOT NULL constraint failed: %s.%s", t->name,
                                         t->def->columns[column].name));
+}
+
+int error_check(vtable *t, int check)
+{
+    return message_take(
+        t, SQLITE_CONSTRAINT_CHECK,
+        sqlite3_mprintf("CHECK constraint failed: %s", t->def->checks[check].name));
 }

@@ -9,6 +9,8 @@
 **     cursor.c       xOpen .. xColumn                               (cursor.h)
 **     range.c        xFilter's values as a range of an index
 **     write.c        xUpdate: rows and conflicts
+**     expression.c   expressions of the definition
+**     check.c        CHECK constraints of a row that is written
 **     command.c      what is written to a table's command column
 **     transaction.c  the transaction manager: SQLite's callbacks -> one sdb_txn
 **     value.c        sqlite3_value <-> sdb_value, affinity
@@ -32,6 +34,7 @@
 typedef struct conn conn;
 typedef struct vtable vtable;
 typedef struct cursor cursor;
+typedef struct checker checker;
 
 /* Everything of one SQLite connection. Counted: by the module's client data and by each vtab
 ** object, because SQLite destroys the two in either order. */
@@ -47,6 +50,7 @@ struct conn {
     int n_open;              /* cursors open */
     int n_standing;          /* of these, cursors on the snapshot */
     int64_t n_writes;        /* counts xUpdate calls: two cursors of equal count see the same rows */
+    int n_evaluating;        /* DEFAULT and CHECK expressions being evaluated: nobody may write */
     int64_t snapshot_writes; /* n_writes when the snapshot was taken */
     cursor *idle;            /* closed cursors, kept for the next xOpen */
     cursor *parked; /* closed, but holding rows that the running statement may still point to */
@@ -76,6 +80,7 @@ struct vtable {
     char *key;      /* "schema.name": the table's name in the store */
     sdb_value *row; /* room for one row of values, for write.c */
     sqlite3_stmt **defaults; /* write.c: prepared SELECT of a DEFAULT expression, per column, or NULL */
+    checker *checker;        /* check.c: made at the first write of a table that has a CHECK */
 };
 
 /* ---------------------------------------------------------------- transaction.c */
@@ -158,6 +163,26 @@ static inline int column_revision(const table_sql *def)
     return def->n_columns + 1;
 }
 
+/* ---------------------------------------------------------------- expression.c, check.c */
+
+/* Step a statement of a DEFAULT or CHECK, whose functions must not write to statedb tables meanwhile,
+** nor roll back. SQLite's code. */
+int expression_step(conn *c, sqlite3_stmt *stmt);
+
+/* That an expression calls no function that SQLite keeps from a schema, which somebody else may have
+** written. In temp all are allowed, as in SQLite. */
+int expression_check_functions(vtable *t, const char *expression);
+
+int check_register(conn *c);
+
+/* At CREATE: whether SQLite can evaluate the CHECKs. */
+int check_prepare(vtable *t);
+
+/* Whether the row t->row of that rowid passes. old, argv: of an UPDATE, what it replaces, and the new
+** values as they were given, from the first column's on. */
+int check_row(vtable *t, int64_t rowid, const sdb_row *old, sqlite3_value **argv);
+void check_free(vtable *t);
+
 /* ---------------------------------------------------------------- value.c */
 
 /* A value as it is; text and blob are borrowed from `in`, valid as long as it is not converted.
@@ -189,6 +214,10 @@ int error_code(int core_rc); /* the code alone */
 int error_unique(vtable *t, int index);
 int error_unique_parts(vtable *t, int code, const sdb_part *parts, int n);
 int error_not_null(vtable *t, int column);
+int error_check(vtable *t, int check);
+
+/* A message of SQLite's, as it is. */
+int error_text(vtable *t, int rc, const char *text);
 
 /* As error_set, of a value: "statedb: TABLE.COLUMN: ...". */
 int error_column(vtable *t, int rc, int column, const char *format, ...);

@@ -163,6 +163,7 @@ static void vtable_free(vtable *t)
     if (--c->n_vtables == 0)
         txn_forget_statement(c);
     write_defaults_free(t);
+    check_free(t);
     sdb_table_unref(t->table);
     table_sql_free(t->def);
     sqlite3_free(t->base.zErrMsg);
@@ -237,6 +238,8 @@ static int vtable_create(vtable *t)
     if (t->is_in_file)
         return vtable_refuse_file(t);
     rc = txn_enroll(t->conn, &t->base.zErrMsg);
+    if (!rc)
+        rc = check_prepare(t);
     for (int i = 0; !rc && i < t->def->n_indexes; i++)
         if (sqlite3_strnicmp(t->def->indexes[i].name, "sqlite_", 7) != 0)
             rc = command_check_name(t, t->def->indexes[i].name);

@@ -5,8 +5,8 @@
 **
 **     body       = item { "," item }
 **     item       = column | constraint { constraint } | option
-**     column     = name type { CONSTRAINT name | NOT NULL | UNIQUE | DEFAULT ... }
-**     constraint = CONSTRAINT name | PRIMARY KEY parts | UNIQUE parts
+**     column     = name type { CONSTRAINT name | NOT NULL | UNIQUE | DEFAULT ... | CHECK ... }
+**     constraint = CONSTRAINT name | PRIMARY KEY parts | UNIQUE parts | CHECK "(" expression ")"
 **                | [UNIQUE] INDEX name parts [USING radix]
 **     option     = name "=" value
 **
@@ -28,15 +28,19 @@ static const char *const literal_words[] = {"NULL", "CURRENT_DATE", "CURRENT_TIM
 
 static const char *const conflict_words[] = {"ROLLBACK", "FAIL", "IGNORE", "REPLACE", NULL};
 
-static void conflict_parse(parser *p)
+/* is_used: a NULL and a CHECK may have the clause too, of no effect in SQLite. */
+static void conflict_parse(parser *p, bool is_used)
 {
     if (!parser_accept_word(p, "ON"))
         return;
     parser_expect_word(p, "CONFLICT");
-    if (sql_token_in(&p->token, conflict_words))
+    if (!sql_token_in(&p->token, conflict_words))
+        parser_expect_word(p, "ABORT");
+    else if (is_used)
         parser_error(p, "ON CONFLICT %.*s is not supported yet; write INSERT OR %.*s",
                      p->token.length, p->token.text, p->token.length, p->token.text);
-    parser_expect_word(p, "ABORT");
+    else
+        parser_next(p);
 }
 
 /* ---------------------------------------------------------------- indexes */
@@ -171,22 +175,33 @@ static void type_parse(parser *p, column_sql *column)
                      column->name);
 }
 
+typedef enum { EXPRESSION_PLAIN, EXPRESSION_SUBQUERY, EXPRESSION_PARAMETER } expression_kind;
+
 /* Go behind an expression in parentheses. That it is one, SQLite will say when it evaluates it; but
-** it would evaluate subqueries and parameters too, which a DEFAULT cannot be. */
-static void expression_skip(parser *p, const char *column)
+** it would evaluate subqueries and parameters too, which neither a DEFAULT nor a CHECK can have.
+** x IN table is one more way to write a subquery. */
+static expression_kind expression_skip(parser *p)
 {
+    expression_kind found = EXPRESSION_PLAIN;
     int depth = 0;
 
     do {
-        int kind = p->token.kind;
-        depth += (kind == '(') - (kind == ')');
-        if (kind == TOKEN_END || kind == TOKEN_ILLEGAL)
+        sql_token *t = &p->token;
+        depth += (t->kind == '(') - (t->kind == ')');
+        if (t->kind == TOKEN_END || t->kind == TOKEN_ILLEGAL)
             parser_unexpected(p);
-        else if (kind == TOKEN_VARIABLE || sql_token_is(&p->token, "SELECT") ||
-                 sql_token_is(&p->token, "VALUES"))
-            parser_error(p, "default value of column [%s] is not constant", column);
+        else if (t->kind == TOKEN_VARIABLE)
+            found = EXPRESSION_PARAMETER;
+        else if (sql_token_is(t, "SELECT") || sql_token_is(t, "VALUES"))
+            found = EXPRESSION_SUBQUERY;
+        else if (parser_accept_word(p, "IN")) {
+            if (t->kind != '(')
+                found = EXPRESSION_SUBQUERY;
+            continue;
+        }
         parser_next(p);
     } while (depth > 0 && !p->rc);
+    return found;
 }
 
 static void default_parse(parser *p, column_sql *column)
@@ -203,7 +218,8 @@ static void default_parse(parser *p, column_sql *column)
         (!has_sign && (sql_token_is(&t, "TRUE") || sql_token_is(&t, "FALSE")))) {
         parser_next(p);
     } else if (t.kind == '(' && !has_sign) {
-        expression_skip(p, column->name);
+        if (expression_skip(p) != EXPRESSION_PLAIN)
+            parser_error(p, "default value of column [%s] is not constant", column->name);
     } else if (sql_token_is_id(&t) && !has_sign) { /* a string, for SQLite */
         word = parser_own(p, sql_dequote(t.text, t.length));
         parser_next(p);
@@ -217,6 +233,65 @@ static void default_parse(parser *p, column_sql *column)
         column->default_sql = parser_own(p, sqlite3_mprintf("%.*s", (int)(p->end - start), start));
 }
 
+/* ---------------------------------------------------------------- CHECK */
+
+static bool is_space(char c)
+{
+    return c && strchr(" \t\n\v\f\r", c);
+}
+
+/* The text of an expression in parentheses is its name too, quotes as a whole name's taken off: so
+** does SQLite. */
+static void check_parse(parser *p)
+{
+    table_sql *table = p->table;
+    const char *start = p->token.text + 1, *end;
+    expression_kind kind = EXPRESSION_PLAIN;
+    sql_token inner = p->token;
+    check_sql *check;
+
+    sql_token_next(&inner);
+    if (p->token.kind == '(' && inner.kind != ')') {
+        kind = expression_skip(p);
+    } else {
+        parser_accept(p, '(');
+        parser_unexpected(p);
+    }
+    if (kind != EXPRESSION_PLAIN)
+        parser_error(p, "%s prohibited in CHECK constraints",
+                     kind == EXPRESSION_SUBQUERY ? "subqueries" : "parameters");
+    if (!p->rc)
+        table->checks = parser_grow(p, table->checks, table->n_checks, sizeof *check);
+    if (p->rc)
+        return;
+    while (is_space(*start))
+        start++;
+    for (end = p->end - 1; is_space(end[-1]);)
+        end--;
+    check = &table->checks[table->n_checks++];
+    *check = (check_sql){0};
+    check->expression = parser_own(p, sqlite3_mprintf("%.*s", (int)(end - start), start));
+    if (p->constraint.kind)
+        check->name = parser_own(p, sql_dequote(p->constraint.text, p->constraint.length));
+    else
+        check->name = parser_own(p, sql_dequote(start, (int)(end - start)));
+}
+
+/* CONSTRAINT and its name, which stays until another column or a comma: of all constraints only a
+** CHECK has use for it. */
+static void constraint_name_parse(parser *p)
+{
+    p->constraint = p->token;
+    sqlite3_free(parser_name(p));
+}
+
+static void constraint_name_forget(parser *p)
+{
+    p->constraint.kind = TOKEN_END;
+}
+
+/* ---------------------------------------------------------------- columns again */
+
 /* PRIMARY KEY and UNIQUE of one column. */
 static void column_constraint(parser *p, int column, bool is_primary)
 {
@@ -225,7 +300,7 @@ static void column_constraint(parser *p, int column, bool is_primary)
 
     if (is_primary && !desc)
         parser_accept_word(p, "ASC");
-    conflict_parse(p);
+    conflict_parse(p, true);
     index_part_add(p, &index, column, (int)p->table->columns[column].collation, desc);
     constraint_add_take(p, &index, !desc);
 }
@@ -247,15 +322,17 @@ static void column_constraints(parser *p, int i)
 
     for (;;) {
         if (parser_accept_word(p, "CONSTRAINT")) {
-            sqlite3_free(parser_name(p));
+            constraint_name_parse(p);
+        } else if (parser_accept_word(p, "CHECK")) {
+            check_parse(p);
         } else if (parser_accept_word(p, "DEFAULT")) {
             default_parse(p, column);
         } else if (parser_accept_word(p, "NOT")) {
             parser_expect_word(p, "NULL");
-            conflict_parse(p);
+            conflict_parse(p, true);
             column->not_null = true;
         } else if (parser_accept_word(p, "NULL")) {
-            conflict_parse(p);
+            conflict_parse(p, false);
         } else if (parser_accept_word(p, "PRIMARY")) {
             parser_expect_word(p, "KEY");
             column_constraint(p, i, true);
@@ -290,6 +367,7 @@ static void column_parse_take(parser *p, char *name)
     }
     column = &table->columns[table->n_columns++];
     *column = (column_sql){.name = name};
+    constraint_name_forget(p);
     type_parse(p, column);
     column_constraints(p, table->n_columns - 1);
 }
@@ -299,7 +377,10 @@ static void column_parse_take(parser *p, char *name)
 static void constraint_parse(parser *p)
 {
     if (parser_accept_word(p, "CONSTRAINT")) {
-        sqlite3_free(parser_name(p));
+        constraint_name_parse(p);
+    } else if (parser_accept_word(p, "CHECK")) {
+        check_parse(p);
+        conflict_parse(p, false);
     } else if (parser_accept_word(p, "INDEX")) {
         index_parse(p, false);
     } else if (!parser_refuse(p)) {
@@ -310,7 +391,7 @@ static void constraint_parse(parser *p)
             return;
         }
         index_parts_parse(p, &index);
-        conflict_parse(p);
+        conflict_parse(p, true);
         constraint_add_take(p, &index, true);
     }
 }
@@ -350,6 +431,8 @@ static void item_parse(parser *p)
     if (sql_token_in(&first, constraint_words)) {
         if (!p->table->n_columns)
             order_refuse(p, &first);
+        if (p->has_constraints)
+            constraint_name_forget(p); /* not at the first comma: so does SQLite */
         p->has_constraints = true;
         while (sql_token_in(&p->token, constraint_words))
             constraint_parse(p);
@@ -480,6 +563,11 @@ void table_sql_free(table_sql *table)
     }
     for (int i = 0; i < table->n_indexes; i++)
         index_fini(&table->indexes[i]);
+    for (int i = 0; i < table->n_checks; i++) {
+        sqlite3_free(table->checks[i].name);
+        sqlite3_free(table->checks[i].expression);
+    }
+    sqlite3_free(table->checks);
     sqlite3_free(table->columns);
     sqlite3_free(table->indexes);
     sqlite3_free(table->name);

@@ -36,6 +36,12 @@ typedef struct index_sql {
     sdb_part *parts;
 } index_sql;
 
+typedef struct check_sql {
+    char *name;       /* as SQLite names it: the constraint's, or its text */
+    char *expression; /* what is between the parentheses; not looked into but for what a CHECK may
+                      ** not have: subqueries and parameters */
+} check_sql;
+
 typedef struct table_sql {
     char *name; /* the virtual table's name */
     int n_columns;
@@ -44,6 +50,8 @@ typedef struct table_sql {
     int n_indexes;    /* constraints as SQLite makes and numbers them, but for UNIQUE(rowid column)
                       ** which needs none; then INDEX entries as they are written */
     index_sql *indexes;
+    int n_checks;
+    check_sql *checks;   /* in the order in which they are written */
     bool storage_memory; /* storage=memory was given */
     char *sql;     /* the arguments joined by ", ": what the table carries as its definition */
     char *declare; /* for sqlite3_declare_vtab: see below */

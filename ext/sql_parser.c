@@ -167,7 +167,6 @@ bool parser_refuse(parser *p)
         const char *word;
         const char *sentence;
     } refused[] = {
-        {"CHECK", "CHECK is not supported yet; check in the application"},
         {"REFERENCES", foreign_key},
         {"FOREIGN", foreign_key},
         {"DEFERRABLE", foreign_key},

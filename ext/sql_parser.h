@@ -20,6 +20,7 @@ typedef struct parser {
     bool is_command;   /* the text is a statement of its own */
 
     /* schema_sql.c */
+    sql_token constraint; /* the name after CONSTRAINT, or no name */
     int n_constraints; /* of table->indexes, those made by constraints: the first ones */
     bool has_primary;
     bool has_constraints; /* so no further column may follow */

@@ -177,6 +177,12 @@ int txn_enroll(conn *c, char **err)
 {
     int rc = txn_verify(c);
 
+    if (c->n_evaluating) {
+        sqlite3_free(*err);
+        *err = sqlite3_mprintf("statedb: a function in a DEFAULT or CHECK cannot write to a statedb "
+                               "table");
+        return SQLITE_LOCKED;
+    }
     if (!rc && !c->manager)
         rc = manager_enroll(c, err);
     if (!rc && !c->txn)

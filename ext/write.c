@@ -33,6 +33,9 @@ static int default_value(vtable *t, int column, sdb_value *out)
     }
     stmt = &t->defaults[column];
     if (!*stmt) {
+        rc = expression_check_functions(t, def->default_sql);
+        if (rc)
+            return rc;
         sql = sqlite3_mprintf("SELECT %s", def->default_sql);
         if (!sql)
             return SQLITE_NOMEM;
@@ -40,7 +43,7 @@ static int default_value(vtable *t, int column, sdb_value *out)
         sqlite3_free(sql);
     }
     if (!rc)
-        rc = sqlite3_step(*stmt);
+        rc = expression_step(t->conn, *stmt);
     if (rc == SQLITE_ROW)
         return value_get_affinity(sqlite3_column_value(*stmt, 0), def->affinity, out);
     if (rc == SQLITE_NOMEM)
@@ -263,6 +266,8 @@ static int row_insert(vtable *t, sqlite3_value **argv, sqlite3_int64 *rowid)
         rc = rowid_insert(t, argv, &new_rowid);
     if (!rc)
         rc = values_read(t, argv + 2, NULL);
+    if (!rc && t->def->n_checks)
+        rc = check_row(t, new_rowid, NULL, argv + 2);
     if (!rc)
         rc = row_put(t, new_rowid, NULL);
     if (!rc)
@@ -288,6 +293,8 @@ static int row_update(vtable *t, sqlite3_value **argv)
         rc = rowid_update(t, argv, rowid, &rowid);
     if (!rc)
         rc = values_read(t, argv + 2, old);
+    if (!rc && t->def->n_checks)
+        rc = check_row(t, rowid, old, argv + 2);
     if (!rc)
         rc = row_put(t, rowid, old);
     return rc;

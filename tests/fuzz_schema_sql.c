@@ -68,6 +68,7 @@ static void check_accepted(const char *body, const char *native, const table_sql
         } else {
             /* an expression is not looked into, and all text is cut by SQLite first */
             check(sqlite3_strlike("%DEFAULT%(%", body, 0) == 0 ||
+                      sqlite3_strlike("%CHECK%(%", body, 0) == 0 ||
                       strncmp(err, "unrecognized token", 18) == 0,
                   "accepted", body, err);
             sqlite3_free(err);

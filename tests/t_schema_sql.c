@@ -394,7 +394,7 @@ static void t_native_tables(void **state)
         "a, b, unique(a asc, b desc) primary key(b) unique(b)",
         "a, b, constraint x unique(a) constraint y constraint z primary key(b), constraint w",
         "a constraint x not null constraint y unique constraint z, b constraint \"\xC3\xA9\"",
-        "a null, b null not null, c not null null",
+        "a null, b null not null, c not null null, d null on conflict replace null on conflict fail",
         "a not null on conflict abort unique on conflict abort, b null on conflict abort",
         "a, primary key(a) on conflict abort, unique(a) on conflict abort",
         "a primary key asc on conflict abort, b",
@@ -410,11 +410,46 @@ static void t_native_tables(void **state)
         "id integer primary key default 7, b",
         "/* x */ a /*c,(*/ int -- x , (\n , -- lead\n b /* tail */",
         "a int,b text,c blob,d real,e numeric,primary key(a,b,c,d,e)",
+        "a int check (a > 0), b check(b in (1, 2, (3))) unique check (b not in ()), check (a <> b)",
+        "a, constraint x check (a is not ')') check (a) unique(a), check (1 -- )\n)",
+        "a, check (a > 0) on conflict replace, check (a in ('in', \"in\")) on conflict abort",
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         check_native(bodies[i]);
+}
+
+/* The names are those in SQLite's `CHECK constraint failed: NAME`. */
+static void t_checks(void **state)
+{
+    static const struct {
+        const char *body;
+        const char *checks;
+    } tables[] = {
+        {"a check (a > 0)", "a > 0|a > 0; "},
+        {"a check( \n a>0 /* x */ \t)", "a>0 /* x */|a>0 /* x */; "},
+        {"a check (\"a\" > 0), check ([a] = 'b'), check ('x' <> a)",
+         "a|\"a\" > 0; a|[a] = 'b'; x|'x' <> a; "},
+        {"a constraint x check (a), b check (b)", "x|a; b|b; "},
+        {"a constraint x unique check (a) constraint \"y z\" check (b) check (c)",
+         "x|a; y z|b; y z|c; "},
+        {"a constraint x, check (a), check (b)", "x|a; b|b; "},
+        {"a, constraint x check (a) check (b), check (c), constraint 'y' unique (a) check (d)",
+         "x|a; x|b; c|c; y|d; "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        table_sql *table = parsed(tables[i].body);
+        sqlite3_str *s = sqlite3_str_new(NULL);
+        for (int j = 0; j < table->n_checks; j++)
+            sqlite3_str_appendf(s, "%s|%s; ", table->checks[j].name, table->checks[j].expression);
+        char *text = sqlite3_str_finish(s);
+        assert_string_equal(tables[i].checks, text);
+        sqlite3_free(text);
+        table_sql_free(table);
+    }
 }
 
 /* ---------------------------------------------------------------- refused */
@@ -475,7 +510,18 @@ static void t_native_errors(void **state)
         "a default -true",
         "a default - foo",
         "a default select",
+        "a check",
+        "a check a",
+        "a check ()",
+        "a check (a) on conflict ignore",
+        "a, check (a > (select 1))",
+        "a, check (a in (values (1)))",
+        "a, check (a not in b)",
+        "a, check (a in \"b\"(1))",
+        "a, check (a = ?1)",
+        "a, check (a) on conflict",
         "a not null default (?)",
+        "a not null default (1 in a)",
         "a not null default ($x)",
         "a not null default ((select 1))",
         "a not null default (1 in (values (1)))",
@@ -562,9 +608,6 @@ static void t_own_errors(void **state)
         {"a \"big\" int", "column a: a type in quotes stands alone and is not empty"},
         {"a \"\"", "column a: a type in quotes stands alone and is not empty"},
         {"a 'big'(5)", "column a: a type in quotes stands alone and is not empty"},
-        {"a check (a > 0)", "CHECK is not supported yet; check in the application"},
-        {"a, check (a > 0)", "CHECK is not supported yet; check in the application"},
-        {"a, constraint x check (a > 0)", "CHECK is not supported yet; check in the application"},
         {"a references b", foreign_key},
         {"a, foreign key(a) references b(a)", foreign_key},
         {"a deferrable", foreign_key},
@@ -787,7 +830,7 @@ static void t_no_memory(void **state)
     static const char *const bodies[] = {
         "id INTEGER PRIMARY KEY UNIQUE, name TEXT NOT NULL COLLATE NOCASE UNIQUE COLLATE RTRIM, ip "
         "\"TEXT\" CONSTRAINT x NOT NULL DEFAULT foo, d DEFAULT (1+1) NOT NULL DEFAULT -1, "
-        "e UNIQUE, UNIQUE(name, ip) UNIQUE(e), INDEX by_ip(ip, d COLLATE RTRIM DESC) USING radix, "
+        "e UNIQUE CHECK (e > 0), UNIQUE(name, ip) UNIQUE(e), CONSTRAINT c CHECK (e IN (1, d)), INDEX by_ip(ip, d COLLATE RTRIM DESC) USING radix, "
         "storage=memory, UNIQUE INDEX \"by d\"(d)",
         "a, a",
         "a default 1",
@@ -797,6 +840,7 @@ static void t_no_memory(void **state)
         "a collate foo",
         "a, storage=disk",
         "a, unique(a), b",
+        "a, check (a in b)",
         "a 'x",
     };
 
@@ -826,7 +870,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(t_types),         cmocka_unit_test(t_native_tables),
         cmocka_unit_test(t_native_errors), cmocka_unit_test(t_own_errors),
-        cmocka_unit_test(t_indexes),       cmocka_unit_test(t_declare),
+        cmocka_unit_test(t_checks),        cmocka_unit_test(t_indexes),       cmocka_unit_test(t_declare),
         cmocka_unit_test(t_arguments),     cmocka_unit_test(t_limits),
         cmocka_unit_test(t_no_memory),
     };
