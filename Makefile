@@ -15,7 +15,8 @@
 #   make clean
 #
 # The plain build has no assertions in it, the variants have. STRICT=1 (or CI set) makes warnings
-# errors. SQLITE_CFLAGS and SQLITE_LIBS name another SQLite.
+# errors. SQLITE_CFLAGS and SQLITE_LIBS name another SQLite. ROUTES is a routing table for the
+# benchmarks, one prefix a line, gzipped; without one they make one up.
 
 MAKEFLAGS += --no-print-directory
 
@@ -23,6 +24,7 @@ BUILD = build
 PREFIX = /usr/local
 FUZZ_SECONDS = 30
 VARIANTS =
+ROUTES = $(wildcard ../shared/data/bgp-prefixes.txt.gz)
 SQLITE_CFLAGS =
 SQLITE_LIBS = -lsqlite3
 
@@ -50,7 +52,7 @@ STATIC = $(patsubst %.c,$(BUILD)/static/%.o,$(wildcard ext/*.c))
 TESTS = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/t_*.c))
 FUZZ = $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz_*.c))
 BENCH = $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
-PEERS = $(BUILD)/bench/bench_statedb $(BUILD)/bench/bench_radix
+PEERS = $(addprefix $(BUILD)/bench/bench_,statedb radix map lpm skl)
 LOADABLE = $(BUILD)/statedb.$(SO)
 LIB = $(BUILD)/libstatedb.a
 
@@ -145,7 +147,8 @@ bench:
 bench-peers:
 	@tests/setup
 	@$(MAKE) build-peers
-	@cd bench/peers && go run . $(abspath $(PEERS))
+	@$(if $(ROUTES),gzip -dc $(ROUTES),$(BUILD)/bench/bench_lpm made) >$(BUILD)/bench/routes
+	@cd bench/peers && ROUTES=$(abspath $(BUILD)/bench/routes) go run . $(abspath $(PEERS))
 
 demo:
 	@tests/setup demo

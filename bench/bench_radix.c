@@ -1,13 +1,13 @@
-/* bench_radix.c - the benchmarks of StateDB's tree and maps, and of badger's skiplist, by our tree.
+/* bench_radix.c - the benchmarks of StateDB's tree by ours.
 **
-** Each row bears the name of one there and does the same work (peers/part.go, peers/others.go) with
-** leaves that carry key and value. A commit freezes the root and frees what it replaced; theirs
-** leaves that to the garbage collector. Their deletes never commit; rows named _commit do. */
+** Each row bears the name of one there and does the same work (peers/part.go) with leaves that carry key
+** and value. A commit freezes the root and frees what it replaced; theirs leaves that to the garbage
+** collector. Their deletes never commit; rows named _commit do. */
 #include "rows.h"
 
 #include "../core/radix.h"
 
-enum { SMALL = 24 * 1024, ANY = 300000 };
+enum { SMALL = 24 * 1024 };
 
 typedef struct leaf {
     uint64_t stamp;
@@ -181,7 +181,6 @@ static void del8(uint64_t k)
 }
 
 static uint64_t random_key[MANY];
-static char key_text[FEW][24];
 
 static void tree_fill(size_t n)
 {
@@ -367,70 +366,6 @@ static void fresh_write_txn(const row *r, size_t n)
     }
 }
 
-/* ---- maps: arg says whether each key set is got, too; what is the size of a transaction */
-
-static void map_make(const row *r)
-{
-    tree_open(r);
-    for (size_t i = 0; i < FEW; i++)
-        random_key[i] = r->is_random ? rnd() : i;
-}
-
-static void map_set(const row *r, size_t n)
-{
-    while (n--) {
-        for (size_t i = 0; i < r->per; i++) {
-            put8(random_key[i], i);
-            if ((i + 1) % (size_t)r->what == 0)
-                tree_commit();
-            if (r->arg)
-                must(get8(random_key[i])->value == i);
-        }
-        tree_clear();
-    }
-}
-
-static void map_string_make(const row *r)
-{
-    tree_open(r);
-    for (int i = 0; i < FEW; i++)
-        snprintf(key_text[i], sizeof key_text[i], "key-%d", i);
-}
-
-static void map_string(const row *r, size_t n)
-{
-    while (n--) {
-        for (size_t i = 0; i < r->per; i++)
-            tree_put((const uint8_t *)key_text[i], strlen(key_text[i]), i);
-        tree_commit();
-        tree_clear();
-    }
-}
-
-/* ---- badger's skiplist. arg: tenths of the operations that read; what: each put is a commit, as
-** one into the skiplist is at once seen by all; otherwise they are one transaction */
-
-static void read_write(const row *r, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint8_t key[16];
-        memset(key, 0xff, sizeof key);
-        if (rnd() % 10 < (uint64_t)r->arg) {
-            key8(key, rnd());
-            must(!tree_get(key, sizeof key));
-        } else {
-            key8(key, rnd());
-            tree_put(key, sizeof key, 123);
-            if (r->what)
-                tree_commit();
-        }
-    }
-    clock_stop();
-    tree_commit();
-    tree_clear();
-    clock_start();
-}
-
 /* ---------------------------------------------------------------- the rows */
 
 static const row ROWS[] = {
@@ -474,29 +409,6 @@ static const row ROWS[] = {
     {"part_SmallWriteTxn_8", 8, tree_random, small_write_txn, 0, SMALL, false, 0},
     {"part_SmallWriteTxn_16", 16, tree_random, small_write_txn, 0, SMALL, false, 0},
     {"part_FreshWriteTxn", 1, tree_open, fresh_write_txn, 0, 0, false, 0},
-
-    {"map_Random", FEW, map_make, map_set, 1, 1, true, 0},
-    {"map_Random_Insert", FEW, map_make, map_set, 0, 1, true, 0},
-    {"map_Random_Txn_Insert", FEW, map_make, map_set, 0, FEW, true, 0},
-    {"map_Sequential", FEW, map_make, map_set, 1, 1, false, 0},
-    {"map_Sequential_Insert", FEW, map_make, map_set, 0, 1, false, 0},
-    {"map_Sequential_Txn_Insert", FEW, map_make, map_set, 0, FEW, false, 0},
-    {"map_String_Txn_Insert", FEW, map_string_make, map_string, 0, 0, false, 0},
-
-    {"skl_ReadWrite_frac_0", 1, tree_open, read_write, 0, 0, false, ANY},
-    {"skl_ReadWrite_frac_1", 1, tree_open, read_write, 1, 0, false, ANY},
-    {"skl_ReadWrite_frac_2", 1, tree_open, read_write, 2, 0, false, ANY},
-    {"skl_ReadWrite_frac_3", 1, tree_open, read_write, 3, 0, false, ANY},
-    {"skl_ReadWrite_frac_4", 1, tree_open, read_write, 4, 0, false, ANY},
-    {"skl_ReadWrite_frac_5", 1, tree_open, read_write, 5, 0, false, ANY},
-    {"skl_ReadWrite_frac_6", 1, tree_open, read_write, 6, 0, false, ANY},
-    {"skl_ReadWrite_frac_7", 1, tree_open, read_write, 7, 0, false, ANY},
-    {"skl_ReadWrite_frac_8", 1, tree_open, read_write, 8, 0, false, ANY},
-    {"skl_ReadWrite_frac_9", 1, tree_open, read_write, 9, 0, false, ANY},
-    {"skl_ReadWrite_frac_10", 1, tree_open, read_write, 10, 0, false, ANY},
-    {"skl_ReadWrite_frac_0_commit", 1, tree_open, read_write, 0, 1, false, ANY},
-    {"skl_ReadWrite_frac_5_commit", 1, tree_open, read_write, 5, 1, false, ANY},
-    {"skl_ReadWrite_frac_9_commit", 1, tree_open, read_write, 9, 1, false, ANY},
 };
 
 int main(int argc, char **argv)

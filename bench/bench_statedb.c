@@ -3,19 +3,20 @@
 ** Each row bears the name of one there and does the same work: the same keys in the same order, the
 ** same transactions, the same reads (peers/table.go). For its objects of an id, a key, a prefix and
 ** tags we have rows of four columns; the order by revision, which it always keeps and we only for
-** who asks, is not asked for. Where theirs write the same ids again and again, which makes replaces
-** of the inserts, a row named _fresh writes ever new ones. */
+** who asks, is not asked for, but where changes are followed: by a feed. Where theirs write the same ids
+** again and again, which makes replaces of the inserts, a row named _fresh writes ever new ones. */
 #include "rows.h"
 
 enum { ID, KEY, PREFIX, TAG, COLUMNS };
 enum { PLAIN, KEYED, TAGGED, PARITY }; /* what: which column is set, and indexed */
 
 static sdb_db *db;
-static sdb_table *table; /* the last one made */
+static sdb_table *table, *first; /* the last one made, and the first */
 static sdb_snapshot *snap;
 static sdb_cursor *cur;
 static sdb_watch *watch[1024];
 static sdb_watch_set *watch_set;
+static sdb_changes *changes;
 static char key_text[MANY][24];
 static sdb_value wanted[MANY];
 
@@ -43,6 +44,7 @@ static void store_open(int tables, int what)
                              .n_indexes = what != PLAIN,
                              .indexes = &index};
         MUST(sdb_txn_create_table(txn, &def, &table));
+        first = i ? first : table;
     }
     MUST(sdb_txn_commit(txn));
 }
@@ -57,6 +59,8 @@ static void store_close(void)
     }
     sdb_watch_set_free(watch_set);
     watch_set = NULL;
+    sdb_changes_free(changes);
+    changes = NULL;
     sdb_cursor_free(cur);
     sdb_snapshot_free(snap);
     sdb_unref(db);
@@ -111,6 +115,11 @@ static void make_one(const row *r)
 static void make_tables(const row *r)
 {
     store_open(r->arg, TAGGED);
+}
+
+static void make_plain_tables(const row *r)
+{
+    store_open(r->arg, PLAIN);
 }
 
 static void make_order(const row *r)
@@ -245,19 +254,113 @@ static void insert_prefix(const row *r, size_t n)
     }
 }
 
+static void objects_delete(void)
+{
+    sdb_txn *txn;
+    MUST(sdb_txn_begin(db, &txn));
+    MUST(sdb_delete_all(txn, table));
+    MUST(sdb_txn_commit(txn));
+}
+
 static void changes_baseline(const row *r, size_t n)
 {
     while (n--) {
-        sdb_range all = {0};
-        sdb_txn *txn;
         objects_put(order, r->per, PLAIN);
-        MUST(sdb_txn_begin(db, &txn));
-        MUST(sdb_cursor_open_txn(cur, txn, table, SDB_BY_ROWID));
-        for (int rc = sdb_cursor_seek(cur, &all); rc == SDB_OK; rc = sdb_cursor_next(cur))
-            MUST(sdb_delete(txn, table, sdb_cursor_row(cur)));
-        sdb_cursor_close(cur);
-        MUST(sdb_txn_commit(txn));
+        objects_delete();
     }
+}
+
+/* ---- changes: read by a feed of the first table */
+
+static const sdb_range ALL = {0};
+
+static void feed_make(void)
+{
+    sdb_txn *txn;
+    MUST(sdb_changes_new(db, &changes));
+    MUST(sdb_txn_begin(db, &txn));
+    MUST(sdb_txn_create_feed(txn, first, "feed"));
+    MUST(sdb_txn_commit(txn));
+    for (int i = 0; i < 2; i++)
+        MUST(sdb_watch_new(db, &watch[i]));
+    sdb_snapshot_take(snap);
+    MUST(sdb_watch_arm(watch[0], snap, first, SDB_BY_ROWID, &ALL));
+    sdb_snapshot_drop(snap);
+}
+
+static void feed_acknowledge(sdb_txn *txn)
+{
+    MUST(sdb_txn_acknowledge(txn, first, "feed", sdb_snapshot_revision(snap, first)));
+}
+
+static void make_feed(const row *r)
+{
+    make_empty(r);
+    feed_make();
+}
+
+/* Wait for a commit, and see what it has changed. */
+static void changes_take(const row *r, bool are_deletions)
+{
+    sdb_txn *txn;
+    size_t seen = 0;
+    MUST(sdb_watch_wait(watch[0], -1));
+    sdb_snapshot_take(snap);
+    MUST(sdb_watch_arm(watch[0], snap, first, SDB_BY_ROWID, &ALL));
+    MUST(sdb_changes_open(changes, snap, first, "feed"));
+    for (; sdb_changes_next(changes) == SDB_OK; seen++)
+        must(sdb_row_is_deleted(sdb_changes_row(changes)) == are_deletions);
+    must(seen == r->per);
+    MUST(sdb_txn_begin(db, &txn));
+    feed_acknowledge(txn);
+    MUST(sdb_txn_commit(txn));
+    sdb_snapshot_drop(snap);
+}
+
+static void changes_follow(const row *r, size_t n)
+{
+    while (n--) {
+        objects_put(order, r->per, PLAIN);
+        changes_take(r, false);
+        objects_delete();
+        changes_take(r, true);
+    }
+}
+
+/* Batches of rows go from the first table on to the last, as its watch fires. */
+static void make_propagation(const row *r)
+{
+    store_open(2, PLAIN);
+    order_fill(r->per, false);
+    feed_make();
+}
+
+static void propagate(const row *r, size_t n)
+{
+    while (n--) {
+        sdb_txn *txn;
+        MUST(sdb_txn_begin(db, &txn));
+        for (size_t i = 0; i < r->per; i++) {
+            sdb_value v[COLUMNS] = {[KEY] = text("")};
+            MUST(sdb_put(txn, first, order[i], v));
+        }
+        MUST(sdb_txn_commit(txn));
+        MUST(sdb_watch_wait(watch[0], -1));
+        sdb_snapshot_take(snap);
+        MUST(sdb_watch_arm(watch[1], snap, table, SDB_BY_ROWID, &ALL));
+        MUST(sdb_watch_arm(watch[0], snap, first, SDB_BY_ROWID, &ALL));
+        MUST(sdb_changes_open(changes, snap, first, "feed"));
+        MUST(sdb_txn_begin(db, &txn));
+        while (sdb_changes_next(changes) == SDB_OK)
+            row_copy(txn, sdb_changes_row(changes));
+        feed_acknowledge(txn);
+        MUST(sdb_txn_commit(txn));
+        sdb_snapshot_drop(snap);
+        MUST(sdb_watch_wait(watch[1], -1));
+    }
+    sdb_snapshot_take(snap);
+    must(sdb_snapshot_count(snap, table) == r->per);
+    sdb_snapshot_drop(snap);
 }
 
 /* ---- reads; arg: how often a snapshot is taken */
@@ -317,15 +420,34 @@ static void iterate_tag(const row *r, size_t n)
 
 static void iterate_all(const row *r, size_t n)
 {
-    const sdb_range all = {0};
     while (n--) {
         int64_t id = 0;
         reading_start(r);
-        for (int rc = sdb_cursor_seek(cur, &all); rc == SDB_OK; rc = sdb_cursor_next(cur))
+        for (int rc = sdb_cursor_seek(cur, &ALL); rc == SDB_OK; rc = sdb_cursor_next(cur))
             must(sdb_row_rowid(sdb_cursor_row(cur)) == id++);
         must((size_t)id == r->per);
         reading_end();
     }
+}
+
+/* Each row is got, and watched from then on. */
+static void make_watched(const row *r)
+{
+    make_full(r);
+    MUST(sdb_watch_new(db, &watch[0]));
+}
+
+static void get_watch(const row *r, size_t n)
+{
+    reading_start(r);
+    while (n--) {
+        for (size_t i = 0; i < r->per; i++) {
+            sdb_range one = {.eq = &wanted[i], .n_eq = 1};
+            MUST(sdb_cursor_seek(cur, &one));
+            MUST(sdb_watch_arm(watch[0], snap, table, SDB_BY_ROWID, &one));
+        }
+    }
+    reading_end();
 }
 
 /* ---- waiting for the one watch of a set that has fired, added last; arg: how many there are */
@@ -377,6 +499,7 @@ static const row ROWS[] = {
     {"WriteTxn_CommitOnly_100Tables", 1, make_tables, commit_only, 100, 0, false, 0},
     {"WriteTxn_CommitOnly_1Table", 1, make_tables, commit_only, 1, 0, false, 0},
     {"NewWriteTxn", 1, make_tables, new_write_txn, 1, 0, false, 0},
+    {"WriteTxnCommit100", 1, make_plain_tables, commit_only, 100, 0, false, 0},
     {"NewReadTxn", 1, make_tables, new_read_txn, 1, 0, false, 0},
     {"Modify", FEW, make_full, modify, 0, PLAIN, true, 0},
     {"GetInsert", FEW, make_full, get_insert, 0, PLAIN, true, 0},
@@ -387,6 +510,8 @@ static const row ROWS[] = {
     {"SequentialInsert", FEW, make_empty, writes, 0, PLAIN, false, 0},
     {"SequentialInsert_Prefix", FEW, make_empty, insert_prefix, 0, PLAIN, false, 0},
     {"Changes_Baseline", FEW, make_empty, changes_baseline, 0, PLAIN, false, 0},
+    {"Changes", FEW, make_feed, changes_follow, 0, PLAIN, false, 0},
+    {"PropagationDelay", 10, make_propagation, propagate, 0, PLAIN, false, 0},
     {"RandomLookup", FEW, make_full, gets, EACH_LOOP, PLAIN, true, 0},
     {"SequentialLookup", FEW, make_full, gets, ONCE, PLAIN, false, 0},
     {"Prefix_SecondaryIndex", FEW, make_full, iterate_tag, 0, TAGGED, false, 0},
@@ -396,6 +521,7 @@ static const row ROWS[] = {
     {"FullIteration_Get", MANY, make_full, gets, ONCE, PLAIN, false, 0},
     {"FullIteration_Get_Secondary", MANY, make_full, gets, ONCE, KEYED, false, 0},
     {"FullIteration_ReadTxnGet", MANY, make_full, gets, EACH_GET, PLAIN, false, 0},
+    {"part_GetWatch", FEW, make_watched, get_watch, 0, PLAIN, false, 0},
 
     {"WatchSet_4", 1, make_watches, watch_set_wait, 4, 0, false, 0},
     {"WatchSet_16", 1, make_watches, watch_set_wait, 16, 0, false, 0},

@@ -1,4 +1,4 @@
-/* rows.h - what bench_statedb.c and bench_radix.c share: a row, its measuring, its answer.
+/* rows.h - what bench_statedb.c, bench_radix.c and bench_lpm.c share: a row, its measuring, its answer.
 **
 **     PROGRAM                   all rows, once
 **     PROGRAM - NANOSECONDS     rows named on standard input, so long a turn (peers/main.go)
@@ -29,7 +29,7 @@ struct row {
     size_t fixed; /* iterations, where the cost depends on them */
 };
 
-static uint64_t allocated;
+static _Thread_local uint64_t allocated; /* threads started by work add theirs to that of who did */
 
 #define COUNTED(result, name, bytes, parameters, arguments) \
     result __real_##name parameters;                        \
@@ -50,6 +50,7 @@ typedef struct figures {
 } figures;
 
 static figures spent;
+static double bytes_kept; /* an object: work that sets it has it told in place of those allocated */
 
 static double wall(void)
 {
@@ -83,7 +84,7 @@ static void must(bool ok)
 
 static int64_t order[MANY];
 
-static void order_fill(size_t n, bool is_random)
+static inline void order_fill(size_t n, bool is_random)
 {
     for (size_t i = 0; i < n; i++)
         order[i] = (int64_t)i;
@@ -95,10 +96,12 @@ static figures measure(const row *r, size_t n)
 {
     double objects = (double)n * (double)r->per;
     spent = (figures){0};
+    bytes_kept = 0;
     clock_start();
     r->run(r, n);
     clock_stop();
-    return (figures){spent.cpu / objects, spent.wall / objects, spent.bytes / objects};
+    return (figures){spent.cpu / objects, spent.wall / objects,
+                     bytes_kept > 0 ? bytes_kept : spent.bytes / objects};
 }
 
 /* How many iterations take about so many nanoseconds. */

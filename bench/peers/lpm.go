@@ -1,17 +1,23 @@
 package main
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"math/rand"
 	"net/netip"
+	"os"
+	"runtime"
+	"sync"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/cilium/statedb/lpm"
 )
 
-// The benchmarks of longest-prefix matching: of tables with such indexes, and of the trie alone.
+// The benchmarks of longest-prefix matching: of tables with such indexes, of the trie alone, and of the
+// trie with the routing table of the Internet.
 
 type route struct {
 	ID     uint16
@@ -144,6 +150,25 @@ func lpmInsert(batch int) func() func(int) {
 	}
 }
 
+// lpmFresh fills an empty trie.
+func lpmFresh(batch int) func() func(int) {
+	return func() func(int) {
+		prefixes := hosts(few, binary.LittleEndian)
+		return func(n int) {
+			for range n {
+				l := lpm.New[int]()
+				for at := 0; at < few; at += batch {
+					txn := l.Txn()
+					for i, p := range prefixes[at : at+batch] {
+						check(txn.Insert(lpm.NetIPPrefixToIndexKey(p), at+i))
+					}
+					l = txn.Commit()
+				}
+			}
+		}
+	}
+}
+
 func lpmDelete(batch int, commit bool) func() func(int) {
 	return func() func(int) {
 		prefixes := hosts(few, binary.LittleEndian)
@@ -194,6 +219,97 @@ func lpmIterate(count int,
 	}
 }
 
+// internet is what the file has that ROUTES in the environment names, in random order.
+var internet = sync.OnceValue(func() []netip.Prefix {
+	file, err := os.Open(os.Getenv("ROUTES"))
+	check(err)
+	defer file.Close()
+	var v []netip.Prefix
+	for lines := bufio.NewScanner(file); len(v) < manyPrefixes && lines.Scan(); {
+		v = append(v, netip.MustParsePrefix(lines.Text()))
+	}
+	must(len(v) == manyPrefixes)
+	rand.Shuffle(len(v), func(i, j int) { v[i], v[j] = v[j], v[i] })
+	return v
+})
+
+const (
+	manyPrefixes = 1062046
+	manyLookups  = 1000000
+	hotLookups   = 10000
+)
+
+func live() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Of internetBuild the bytes are those that the built trie keeps.
+func internetBuild() func(int) {
+	prefixes := internet()
+	return func(n int) {
+		for range n {
+			clockStop()
+			before := live()
+			clockStart()
+			l, _ := trie(prefixes)
+			clockStop()
+			clock.kept = float64(live()-before) / manyPrefixes
+			must(l.Len() == manyPrefixes)
+			clockStart()
+		}
+	}
+}
+
+// address is one that a prefix covers, at random.
+func address(p netip.Prefix) netip.Prefix {
+	a := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(a)*8; bit++ {
+		a[bit/8] |= byte(rand.Uint32()&1) << (7 - bit%8)
+	}
+	addr, _ := netip.AddrFromSlice(a)
+	return netip.PrefixFrom(addr, len(a)*8)
+}
+
+func internetLookup(count int) func() func(int) {
+	return func() func(int) {
+		prefixes := internet()
+		l, _ := trie(prefixes)
+		keys := make([]index.Key, count)
+		for i := range keys {
+			keys[i] = lpm.NetIPPrefixToIndexKey(address(prefixes[rand.Intn(len(prefixes))]))
+		}
+		return func(n int) {
+			for range n {
+				for _, key := range keys {
+					_, ok := l.Lookup(key)
+					must(ok)
+				}
+			}
+		}
+	}
+}
+
+// internetFlap withdraws a route and announces it again, each a commit.
+func internetFlap() func(int) {
+	prefixes := internet()
+	l, _ := trie(prefixes)
+	return func(n int) {
+		for i := range n {
+			key := lpm.NetIPPrefixToIndexKey(prefixes[i%len(prefixes)])
+			txn := l.Txn()
+			txn.Delete(key)
+			l = txn.Commit()
+			txn = l.Txn()
+			check(txn.Insert(key, i))
+			l = txn.Commit()
+		}
+		must(l.Len() == manyPrefixes)
+	}
+}
+
 var lpmRows = []row{
 	{name: "WriteTxn_100_LPMIndex", per: 100, make: writeTxn100LPM},
 	{name: "WriteTxn_1_LPMIndex", per: manyRoutes, make: writeTxn1LPM},
@@ -201,10 +317,14 @@ var lpmRows = []row{
 	{name: "lpm_txn_insert_1", per: few, make: lpmInsert(1)},
 	{name: "lpm_txn_insert_10", per: few, make: lpmInsert(10)},
 	{name: "lpm_txn_insert_100", per: few, make: lpmInsert(100)},
+	{name: "lpm_txn_insert_1_fresh", per: few, make: lpmFresh(1)},
+	{name: "lpm_txn_insert_10_fresh", per: few, make: lpmFresh(10)},
+	{name: "lpm_txn_insert_100_fresh", per: few, make: lpmFresh(100)},
 	{name: "lpm_txn_delete_1", per: few, make: lpmDelete(1, false)},
 	{name: "lpm_txn_delete_10", per: few, make: lpmDelete(10, false)},
 	{name: "lpm_txn_delete_100", per: few, make: lpmDelete(100, false)},
 	{name: "lpm_txn_delete_1_commit", per: few, make: lpmDelete(1, true)},
+	{name: "lpm_txn_delete_10_commit", per: few, make: lpmDelete(10, true)},
 	{name: "lpm_txn_delete_100_commit", per: few, make: lpmDelete(100, true)},
 	{name: "lpm_Lookup", per: few, make: lpmLookup},
 	{name: "lpm_All", per: few, make: lpmIterate(few,
@@ -215,6 +335,10 @@ var lpmRows = []row{
 		func(l *lpm.Trie[int], keys []index.Key) *lpm.Iterator[int] {
 			return l.LowerBound(keys[few/2])
 		})},
+	{name: "internet_Build", per: manyPrefixes, make: internetBuild, fixed: 1},
+	{name: "internet_Lookup", per: manyLookups, make: internetLookup(manyLookups), fixed: 1},
+	{name: "internet_Lookup_hot", per: hotLookups, make: internetLookup(hotLookups)},
+	{name: "internet_Flap", per: 2, make: internetFlap},
 }
 
 var allOf16 = lpm.NetIPPrefixToIndexKey(netip.MustParsePrefix("0.0.0.0/16"))

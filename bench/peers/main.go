@@ -1,6 +1,6 @@
 // Command peers measures StateDB in Go, and badger's skiplist, beside our core. Each row does the
 // same work in both: theirs here, ours in that of the programs named on the command line
-// (../bench_statedb.c, ../bench_radix.c) which has the row; it is given the row's name on its
+// (../bench_*.c) which has the row; it is given the row's name on its
 // standard input and answers with its figures on its standard output.
 //
 //	peers [-rounds N] [-time DURATION] [-rows PATTERN] PROGRAM...
@@ -102,11 +102,15 @@ func compare(r row, programs []ours, rounds int, span time.Duration) {
 	t := medians(theirs)
 	fmt.Printf("%-34s %9.1f %9.1f %7.0f", r.name, t.cpu, t.wall, t.bytes)
 	if mine == nil {
-		fmt.Printf(" %9s %9s %7s %7s %7s\n", "-", "-", "-", "-", "-")
+		fmt.Println("   (the programs have no such row)")
 		return
 	}
 	m := medians(mine)
-	fmt.Printf(" %9.1f %9.1f %7.0f %7.2f %7.2f\n", m.cpu, m.wall, m.bytes, m.cpu/t.cpu, m.wall/t.wall)
+	fmt.Printf(" %9.1f %9.1f %7.0f %7.2f %7.2f", m.cpu, m.wall, m.bytes, m.cpu/t.cpu, m.wall/t.wall)
+	if t.bytes >= 0.5 {
+		fmt.Printf(" %7.2f", m.bytes/t.bytes)
+	}
+	fmt.Println()
 }
 
 func main() {
@@ -121,9 +125,9 @@ func main() {
 	for _, path := range flag.Args() {
 		programs = append(programs, start(path, *span))
 	}
-	fmt.Printf("%-34s %27s %27s %15s\n", "", "theirs", "ours", "ours/theirs")
-	fmt.Printf("%-34s %9s %9s %7s %9s %9s %7s %7s %7s\n", "an object", "cpu ns", "wall ns", "bytes",
-		"cpu ns", "wall ns", "bytes", "cpu", "wall")
+	fmt.Printf("%-34s %27s %27s %23s\n", "", "theirs", "ours", "ours/theirs")
+	fmt.Printf("%-34s %9s %9s %7s %9s %9s %7s %7s %7s %7s\n", "an object", "cpu ns", "wall ns", "bytes",
+		"cpu ns", "wall ns", "bytes", "cpu", "wall", "bytes")
 	for _, all := range [][]row{tableRows, partRows, mapRows, lpmRows, watchRows, sklRows} {
 		for _, r := range all {
 			if pattern.MatchString(r.name) {

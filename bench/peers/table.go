@@ -396,6 +396,14 @@ var tableRows = []row{
 			}
 		}
 	}},
+	{name: "WriteTxnCommit100", per: 1, make: func() func(int) {
+		t := open(100)
+		return func(n int) {
+			for range n {
+				t.db.WriteTxn(t.RWTable).Commit()
+			}
+		}
+	}},
 	{name: "NewReadTxn", per: 1, make: func() func(int) {
 		t := open(1, byTag)
 		return func(n int) {
