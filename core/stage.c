@@ -30,6 +30,22 @@ int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
     return rc;
 }
 
+int64_t sdb_txn_sequence(sdb_txn *txn, const sdb_table *table)
+{
+    const sdb_version *v = sdb_txn_version(txn, table);
+    txn->has_looked = true;
+    return v ? v->sequence : 0;
+}
+
+int sdb_txn_set_sequence(sdb_txn *txn, sdb_table *table, int64_t value)
+{
+    sdb_work *w;
+    int rc = sdb_txn_open_work(txn, table, &w);
+    if (rc == SDB_OK)
+        w->now->sequence = value;
+    return rc;
+}
+
 /* ---------------------------------------------------------------- stage */
 
 void sdb_stage_drop(sdb_txn *txn)

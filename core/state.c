@@ -197,6 +197,7 @@ int sdb_txn_savepoint(sdb_txn *txn, int *out)
         const sdb_work *w = &txn->work[i];
         sdb_saved *saved = sp->saved[i] = (sdb_saved *)(void *)at;
         saved->revision = w->now->revision;
+        saved->sequence = w->now->sequence;
         saved->name = w->now->name;
         saved->n_retired = w->edit.retired.n;
         saved->is_dropped = w->is_dropped;
@@ -277,6 +278,7 @@ static void saved_restore(const sdb_saved *saved, sdb_version *v)
     sdb_history history = v->history;
     v->name = saved->name;
     v->revision = saved->revision;
+    v->sequence = saved->sequence;
     v->history = sdb_history_ref(&saved->history);
     v->set = sdb_indexes_ref(saved->set);
     memcpy(v->root, saved->root, (size_t)saved->set->n * sizeof *v->root);

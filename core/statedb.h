@@ -352,6 +352,13 @@ const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid);
 /* The largest rowid in the table: SDB_OK, or SDB_DONE when it is empty. */
 SDB_MUST int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out);
 
+/* The table's sequence: a number that its owner keeps with it, for keys that are not to be used twice
+** though their rows are deleted. 0 at first; no row changes it. What a transaction sets is published,
+** undone and kept by savepoints like its rows. get: 0 for a table that is not there. set locks the table:
+** SDB_BUSY and the others of sdb_txn_lock. */
+int64_t sdb_txn_sequence(sdb_txn *txn, const sdb_table *table);
+SDB_MUST int sdb_txn_set_sequence(sdb_txn *txn, sdb_table *table, int64_t value);
+
 /* The first write to a table locks it for this transaction until its end; the writing calls below
 ** lock by themselves, this one does nothing else. While another transaction holds the lock the call
 ** waits its turn, first come first served, as long as sdb_txn_set_timeout says (at first not at all),

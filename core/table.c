@@ -261,6 +261,7 @@ void sdb_version_copy(sdb_version *to, const sdb_version *from)
     sdb_history history = to->history;
     to->name = from->name;
     to->revision = from->revision;
+    to->sequence = from->sequence;
     to->history = sdb_history_ref(&from->history);
     to->set = sdb_indexes_ref(from->set);
     memcpy(to->root, from->root, (size_t)from->set->n * sizeof *to->root);

@@ -16,6 +16,7 @@ typedef struct sdb_version {
     sdb_table *table;
     const char *name; /* lives as long as the table */
     uint64_t revision;
+    int64_t sequence; /* the owner's (statedb.h) */
     uint64_t born, died;      /* seen by pins in [born, died) (reclaim.h) */
     struct sdb_version *next; /* in a list of versions to be freed */
     sdb_history history;
@@ -69,7 +70,7 @@ const char *sdb_table_add_name(sdb_table *table, const char *name);
 sdb_version *sdb_version_new(sdb_table *table, sdb_indexes *set, int room);
 void sdb_version_free(sdb_version *v);
 
-/* Take over name, revision, indexes and roots, for which there is room. */
+/* Take over name, numbers, indexes and roots, for which there is room. */
 void sdb_version_copy(sdb_version *to, const sdb_version *from);
 
 /* Whether a table of so many columns can have such an index. SDB_MISUSE, SDB_TOOBIG. */

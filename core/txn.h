@@ -36,6 +36,7 @@ typedef struct sdb_work {
 /* What a savepoint remembers of one work. */
 typedef struct sdb_saved {
     uint64_t revision;
+    int64_t sequence;
     const char *name;
     size_t n_retired;
     bool is_dropped;

@@ -90,7 +90,8 @@ static void part_parse(parser *p, index_sql *index)
     desc = parser_accept_word(p, "DESC");
     if (!desc)
         parser_accept_word(p, "ASC");
-    if (p->token.kind != ',' && p->token.kind != ')')
+    if (p->token.kind != ',' && p->token.kind != ')' &&
+        !(index->is_primary && sql_token_is(&p->token, "AUTOINCREMENT")))
         part_unexpected(p);
     if (!p->rc) {
         column = column_find(table, name);
@@ -109,6 +110,7 @@ void index_parts_parse(parser *p, index_sql *index)
     do
         part_parse(p, index);
     while (parser_accept(p, ','));
+    p->is_autoincrement = index->is_primary && parser_accept_word(p, "AUTOINCREMENT");
     parser_expect(p, ')');
 }
 

@@ -97,6 +97,11 @@ static void constraint_add_take(parser *p, index_sql *index, bool can_be_rowid)
     if (index->is_primary && can_be_rowid && index->n_parts == 1 &&
         sqlite3_stricmp(table->columns[index->parts->column].type, "INTEGER") == 0) {
         table->rowid_column = index->parts->column;
+        table->has_sequence = p->is_autoincrement;
+        goto done;
+    }
+    if (p->is_autoincrement) {
+        parser_error(p, "AUTOINCREMENT is only allowed on an INTEGER PRIMARY KEY");
         goto done;
     }
     same = constraint_find(p, index);
@@ -301,6 +306,7 @@ static void column_constraint(parser *p, int column, bool is_primary)
     if (is_primary && !desc)
         parser_accept_word(p, "ASC");
     conflict_parse(p, true);
+    p->is_autoincrement = is_primary && parser_accept_word(p, "AUTOINCREMENT");
     index_part_add(p, &index, column, (int)p->table->columns[column].collation, desc);
     constraint_add_take(p, &index, !desc);
 }

@@ -47,6 +47,7 @@ typedef struct table_sql {
     int n_columns;
     column_sql *columns;
     int rowid_column; /* of INTEGER PRIMARY KEY, or -1 */
+    bool has_sequence; /* it is AUTOINCREMENT */
     int n_indexes;    /* constraints as SQLite makes and numbers them, but for UNIQUE(rowid column)
                       ** which needs none; then INDEX entries as they are written */
     index_sql *indexes;

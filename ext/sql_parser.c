@@ -172,8 +172,6 @@ bool parser_refuse(parser *p)
         {"DEFERRABLE", foreign_key},
         {"GENERATED", generated},
         {"AS", generated},
-        {"AUTOINCREMENT",
-         "AUTOINCREMENT is not supported yet; INTEGER PRIMARY KEY alone gives max(rowid) + 1"},
     };
 
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {

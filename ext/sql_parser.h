@@ -23,6 +23,7 @@ typedef struct parser {
     sql_token constraint; /* the name after CONSTRAINT, or no name */
     int n_constraints; /* of table->indexes, those made by constraints: the first ones */
     bool has_primary;
+    bool is_autoincrement; /* the PRIMARY KEY that is being parsed */
     bool has_constraints; /* so no further column may follow */
 } parser;
 

@@ -143,11 +143,13 @@ static int rowid_new(vtable *t, int64_t *out)
 
     if (rc < 0)
         return error_core(t, rc);
+    if (t->def->has_sequence && rowid < sdb_txn_sequence(txn, t->table))
+        rowid = sdb_txn_sequence(txn, t->table);
     if (rowid < INT64_MAX) {
         *out = rowid + 1;
         return SQLITE_OK;
     }
-    for (int i = 0; i < RANDOM_ROWID_TRIES; i++) {
+    for (int i = 0; i < RANDOM_ROWID_TRIES && !t->def->has_sequence; i++) {
         sqlite3_randomness(sizeof rowid, &rowid);
         rowid = (rowid & (INT64_MAX >> 1)) + 1;
         if (!sdb_txn_get(txn, t->table, rowid)) {
@@ -257,6 +259,19 @@ static int row_put(vtable *t, int64_t rowid, const sdb_row *old)
     return rc;
 }
 
+/* AUTOINCREMENT: a rowid is used up by a row that is ignored, too. */
+static int sequence_advance(vtable *t, int64_t rowid, int rc)
+{
+    sdb_txn *txn = t->conn->txn;
+    bool is_ignored = (rc & 0xff) == SQLITE_CONSTRAINT &&
+                      sqlite3_vtab_on_conflict(t->conn->db) == SQLITE_IGNORE;
+
+    if ((rc && !is_ignored) || rowid <= sdb_txn_sequence(txn, t->table))
+        return rc;
+    int rc_core = sdb_txn_set_sequence(txn, t->table, rowid);
+    return rc_core ? error_core(t, rc_core) : rc;
+}
+
 static int row_insert(vtable *t, sqlite3_value **argv, sqlite3_int64 *rowid)
 {
     int64_t new_rowid = 0;
@@ -264,12 +279,15 @@ static int row_insert(vtable *t, sqlite3_value **argv, sqlite3_int64 *rowid)
 
     if (!rc)
         rc = rowid_insert(t, argv, &new_rowid);
-    if (!rc)
-        rc = values_read(t, argv + 2, NULL);
+    if (rc)
+        return rc;
+    rc = values_read(t, argv + 2, NULL);
     if (!rc && t->def->n_checks)
         rc = check_row(t, new_rowid, NULL, argv + 2);
     if (!rc)
         rc = row_put(t, new_rowid, NULL);
+    if (t->def->has_sequence)
+        rc = sequence_advance(t, new_rowid, rc);
     if (!rc)
         *rowid = new_rowid;
     return rc;

@@ -367,6 +367,10 @@ static void t_native_tables(void **state)
         "a integer(5) primary key",
         "a \"INTEGER\" primary key",
         "a integer, primary key(a)",
+        "a integer primary key autoincrement",
+        "a integer primary key asc on conflict abort autoincrement not null",
+        "a integer, primary key(a autoincrement)",
+        "a integer, b, primary key('a' desc autoincrement) on conflict abort",
         "a integer, primary key(a desc)",
         "a integer, primary key(a collate nocase)",
         "a integer, b integer, primary key(a, b)",
@@ -520,6 +524,17 @@ static void t_native_errors(void **state)
         "a, check (a in \"b\"(1))",
         "a, check (a = ?1)",
         "a, check (a) on conflict",
+        "a autoincrement",
+        "a primary key autoincrement",
+        "a int primary key autoincrement",
+        "a integer primary key desc autoincrement",
+        "a integer primary key autoincrement on conflict abort",
+        "a integer unique autoincrement",
+        "a integer, b, primary key(a, b autoincrement)",
+        "a integer, b, primary key(b autoincrement)",
+        "a integer, primary key(a autoincrement autoincrement)",
+        "a integer, primary key(a) autoincrement",
+        "a integer, unique(a autoincrement)",
         "a not null default (?)",
         "a not null default (1 in a)",
         "a not null default ($x)",
@@ -578,8 +593,6 @@ static void t_own_errors(void **state)
                                       "virtual table; check in the application";
     static const char generated[] = "generated columns are not supported: SQLite forbids them in a "
                                     "virtual table; write a view";
-    static const char autoincrement[] =
-        "AUTOINCREMENT is not supported yet; INTEGER PRIMARY KEY alone gives max(rowid) + 1";
     static const char no_columns[] = "there are no columns; write them as in CREATE TABLE, for "
                                      "example USING statedb(id INTEGER PRIMARY KEY, name TEXT)";
     static const char needs_not_null[] =
@@ -614,8 +627,6 @@ static void t_own_errors(void **state)
         {"a int generated always as (1)", generated},
         {"a as (1) stored", generated},
         {"a not null generated always as (1)", generated},
-        {"a integer primary key autoincrement", autoincrement},
-        {"a integer, primary key(a autoincrement)", autoincrement},
         {"a unique on conflict replace",
          "ON CONFLICT replace is not supported yet; write INSERT OR replace"},
         {"a not null on conflict IGNORE",
