@@ -11,9 +11,15 @@
 sdb_table *sdb_txn_table(sdb_txn *txn, const char *name)
 {
     for (uint32_t i = 0; i < txn->n_table; i++)
-        if (txn->table[i] && strcmp(txn->table[i]->name, name) == 0)
+        if (txn->table[i] && sdb_name_is(txn->table[i]->name, name))
             return txn->table[i]->table;
     return NULL;
+}
+
+const char *sdb_txn_name(const sdb_txn *txn, const sdb_table *table)
+{
+    const sdb_version *v = sdb_txn_version(txn, table);
+    return v ? v->name : NULL;
 }
 
 uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table)
@@ -30,22 +36,23 @@ uint64_t sdb_txn_revision(sdb_txn *txn, const sdb_table *table)
     return v ? v->revision : 0;
 }
 
-/* Under the mutex: whether a name is free, in this transaction's eyes and in everybody's. */
-static int name_check(const sdb_txn *txn, const char *name)
+/* Under the mutex: whether a name is free, in this transaction's eyes and in everybody's. The table
+** `except` may have it. */
+static int name_check(const sdb_txn *txn, const char *name, const sdb_table *except)
 {
     const sdb_db *db = txn->db;
     const sdb_root *root = atomic_load(&db->root);
     for (uint32_t i = 0; i < db->n_slots; i++) {
         const sdb_table *t = db->slot[i];
-        if (!t)
+        if (!t || t == except)
             continue;
         const sdb_version *mine = sdb_txn_version(txn, t), *newest = sdb_root_version(root, t);
         const sdb_txn *owner = atomic_load_explicit(&t->owner, memory_order_relaxed);
-        if (mine && strcmp(mine->name, name) == 0)
+        if (mine && sdb_name_is(mine->name, name))
             return SDB_EXISTS;
-        if (owner != txn && owner && strcmp(t->names->text, name) == 0)
+        if (owner != txn && owner && sdb_name_is(t->names->text, name))
             return SDB_BUSY; /* somebody is just making it */
-        if (owner != txn && newest && newest != mine && strcmp(newest->name, name) == 0)
+        if (owner != txn && newest && newest != mine && sdb_name_is(newest->name, name))
             return SDB_STALE;
     }
     return SDB_OK;
@@ -93,7 +100,7 @@ int sdb_txn_create_table(sdb_txn *txn, const sdb_table_def *def, sdb_table **out
     rc = w ? SDB_OK : SDB_NOMEM;
     pthread_mutex_lock(&db->mutex);
     if (rc == SDB_OK)
-        rc = name_check(txn, def->name);
+        rc = name_check(txn, def->name, NULL);
     if (rc == SDB_OK && db->n_slots >= txn->table_room) {
         sdb_version **at = sdb_realloc(txn->table, (db->n_slots + 8u) * sizeof *at);
         rc = at ? SDB_OK : SDB_NOMEM;
@@ -149,7 +156,7 @@ int sdb_txn_rename_table(sdb_txn *txn, sdb_table *table, const char *name)
     if (strcmp(w->now->name, name) == 0)
         return SDB_OK;
     pthread_mutex_lock(&txn->db->mutex);
-    rc = name_check(txn, name);
+    rc = name_check(txn, name, table);
     const char *copy = rc == SDB_OK ? sdb_table_add_name(table, name) : NULL;
     pthread_mutex_unlock(&txn->db->mutex);
     if (rc == SDB_OK && !copy)

@@ -344,14 +344,17 @@ static int ascii_lower(char c)
     return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
+bool sdb_name_is(const char *a, const char *b)
+{
+    while (*a && ascii_lower(*a) == ascii_lower(*b))
+        a++, b++;
+    return ascii_lower(*a) == ascii_lower(*b);
+}
+
 int sdb_indexes_find(const sdb_indexes *set, const char *name)
 {
-    for (int i = 1; i < set->n; i++) {
-        const char *a = set->at[i]->def.name, *b = name;
-        while (*a && ascii_lower(*a) == ascii_lower(*b))
-            a++, b++;
-        if (ascii_lower(*a) == ascii_lower(*b))
+    for (int i = 1; i < set->n; i++)
+        if (sdb_name_is(set->at[i]->def.name, name))
             return i;
-    }
     return 0;
 }

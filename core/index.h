@@ -56,6 +56,9 @@ int sdb_indexes_find(const sdb_indexes *set, const char *name);
 /* The definition of an index, 1 .. n-1; NULL for any other number and where there is no set. */
 const sdb_index_def *sdb_indexes_def(const sdb_indexes *set, int index);
 
+/* Whether two names are the same without regard to ASCII case. */
+bool sdb_name_is(const char *a, const char *b);
+
 /* Append the key of a row to be, or of a row; not in a multi index. *is_free: the key cannot clash with another row's (it
 ** holds its own rowid). SDB_NOMEM. */
 SDB_MUST int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_value *values,

@@ -118,10 +118,16 @@ sdb_table *sdb_snapshot_table(const sdb_snapshot *snap, const char *name)
 {
     for (uint32_t i = 0; snap->root && i < snap->root->n; i++) {
         const sdb_version *v = snap->root->table[i];
-        if (v && strcmp(v->name, name) == 0)
+        if (v && sdb_name_is(v->name, name))
             return v->table;
     }
     return NULL;
+}
+
+const char *sdb_snapshot_name(const sdb_snapshot *snap, const sdb_table *table)
+{
+    const sdb_version *v = sdb_snapshot_version(snap, table);
+    return v ? v->name : NULL;
 }
 
 uint64_t sdb_snapshot_count(const sdb_snapshot *snap, const sdb_table *table)

@@ -156,7 +156,7 @@ typedef struct sdb_index_def {
 
 /* One table. Everything is copied; nothing but an extractor's ctx need outlive the call. */
 typedef struct sdb_table_def {
-    const char *name;      /* unique in the store; compared byte by byte */
+    const char *name;      /* unique in the store, without regard to ASCII case */
     const char *sql;       /* a note the table carries for its owner, or NULL (sdb_table_sql) */
     uint16_t n_columns;    /* at least 1 */
     int32_t rowid_column;  /* the column that *is* the rowid and is not stored twice, or -1 */
@@ -168,7 +168,7 @@ typedef struct sdb_table_def {
 ** definition. */
 #define SDB_BY_ROWID 0
 
-const char *sdb_table_name(const sdb_table *table);
+const char *sdb_table_name(const sdb_table *table); /* as given at creation */
 const char *sdb_table_sql(const sdb_table *table); /* as given at creation; never NULL */
 uint64_t sdb_table_id(const sdb_table *table);     /* differs for every table ever made here */
 int sdb_table_columns(const sdb_table *table);
@@ -241,8 +241,10 @@ void sdb_snapshot_take(sdb_snapshot *snap);
 void sdb_snapshot_drop(sdb_snapshot *snap);
 bool sdb_snapshot_held(const sdb_snapshot *snap);
 
-/* The table of that name in the held version, or NULL. Borrowed: valid while the snapshot is held. */
+/* The table of that name in the held version, or NULL; and the other way: its name there, or NULL for a
+** table that is not there. Borrowed: valid while the snapshot is held. O(tables), O(1). */
 sdb_table *sdb_snapshot_table(const sdb_snapshot *snap, const char *name);
+const char *sdb_snapshot_name(const sdb_snapshot *snap, const sdb_table *table);
 
 /* Number of rows, and the revision, of a table in the held version. O(1). 0 for a table that is not
 ** in it. */
@@ -314,12 +316,22 @@ const sdb_row *sdb_diff_after(const sdb_diff *diff);
 /* Begin: takes a snapshot of the store, locks nothing. SDB_NOMEM. */
 SDB_MUST int sdb_txn_begin(sdb_db *db, sdb_txn **out);
 
+/* Begin with what a snapshot of the store holds, to read that, and to write the tables that have not
+** changed since (the others are SDB_STALE). SDB_MISUSE when it holds nothing or is of another store;
+** SDB_NOMEM. */
+SDB_MUST int sdb_txn_begin_at(sdb_db *db, const sdb_snapshot *at, sdb_txn **out);
+
+/* Let a snapshot hold what the transaction reads apart from its own changes. SDB_MISUSE when it is of
+** another store. */
+SDB_MUST int sdb_txn_snapshot(const sdb_txn *txn, sdb_snapshot *snap);
+
 /* A number that no other transaction of the store has had. */
 uint64_t sdb_txn_id(const sdb_txn *txn);
 
 /* Tables as this transaction sees them, its own creations and drops included. NULL: none. Borrowed:
 ** valid until the transaction ends or the table is dropped in it. */
 sdb_table *sdb_txn_table(sdb_txn *txn, const char *name);
+const char *sdb_txn_name(const sdb_txn *txn, const sdb_table *table);
 uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table);
 uint64_t sdb_txn_revision(sdb_txn *txn, const sdb_table *table);
 

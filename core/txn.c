@@ -50,7 +50,7 @@ int sdb_txn_rebase(sdb_txn *txn)
     return SDB_OK;
 }
 
-int sdb_txn_begin(sdb_db *db, sdb_txn **out)
+static int txn_begin(sdb_db *db, const sdb_snapshot *at, sdb_txn **out)
 {
     pthread_mutex_lock(&db->mutex);
     sdb_txn *txn = db->idle_txns;
@@ -68,13 +68,17 @@ int sdb_txn_begin(sdb_db *db, sdb_txn **out)
         txn->id = sdb_tick(db);
         db->n_txns++;
         sdb_snapshot_link(db, &txn->base, SNAPSHOT_OF_TXN);
+        if (at)
+            sdb_snapshot_copy(&txn->base, at);
     }
     pthread_mutex_unlock(&db->mutex);
     if (!txn)
         return SDB_NOMEM;
     txn->timeout_ms = 0;
-    txn->has_looked = txn->is_interrupted = false;
-    sdb_snapshot_take(&txn->base);
+    txn->has_looked = at != NULL;
+    txn->is_interrupted = false;
+    if (!at)
+        sdb_snapshot_take(&txn->base);
     if (tables_reserve(txn, txn->base.root->n) != SDB_OK) {
         sdb_txn_abort(txn);
         return SDB_NOMEM;
@@ -84,6 +88,27 @@ int sdb_txn_begin(sdb_db *db, sdb_txn **out)
     txn->floor = 0;
     assert(txn->stamp < SDB_STAMP_MAX);
     *out = txn;
+    return SDB_OK;
+}
+
+int sdb_txn_begin(sdb_db *db, sdb_txn **out)
+{
+    return txn_begin(db, NULL, out);
+}
+
+int sdb_txn_begin_at(sdb_db *db, const sdb_snapshot *at, sdb_txn **out)
+{
+    return at->db == db && at->root ? txn_begin(db, at, out) : SDB_MISUSE;
+}
+
+int sdb_txn_snapshot(const sdb_txn *txn, sdb_snapshot *snap)
+{
+    if (snap->db != txn->db)
+        return SDB_MISUSE;
+    sdb_snapshot_drop(snap);
+    pthread_mutex_lock(&txn->db->mutex);
+    sdb_snapshot_copy(snap, &txn->base);
+    pthread_mutex_unlock(&txn->db->mutex);
     return SDB_OK;
 }
 

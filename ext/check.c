@@ -459,7 +459,7 @@ int check_row(vtable *t, int64_t rowid, const sdb_row *old, sqlite3_value **argv
     rc = checks_choose(t, old, argv, &is_any);
     if (rc || !is_any)
         return rc;
-    rc = checks_answer(t, expression_step(t->conn, t->checker->stmt));
+    rc = checks_answer(t, expression_step(t->store, t->checker->stmt));
     sqlite3_reset(t->checker->stmt);
     return rc;
 }

@@ -14,8 +14,8 @@ SQLITE_EXTENSION_INIT3
 
 static int integrity_check(vtable *t)
 {
-    conn *c = t->conn;
-    char *text = c->txn ? sdb_txn_check(c->txn) : sdb_check(c->store);
+    sdb_txn *txn = t->store->txn;
+    char *text = txn ? sdb_txn_check(txn) : sdb_check(t->store->db);
     int rc = text ? error_set(t, SQLITE_CORRUPT_VTAB, "%s", text) : SQLITE_OK;
 
     free(text);
@@ -30,16 +30,16 @@ typedef enum { NAME_FREE, NAME_OF_INDEX, NAME_OF_TABLE } name_use;
 ** there yet; what is left of another under its name makes way. */
 static int table_has_index(vtable *t, const char *table_name, const char *name, bool *out)
 {
-    char *key = table_name ? sqlite3_mprintf("%s.%s", t->schema, table_name) : NULL;
+    char *key = table_name ? vtable_key(t, table_name) : NULL;
     sdb_table *table;
 
     *out = false;
     if (!key)
         return SQLITE_NOMEM;
-    table = sdb_txn_table(t->conn->txn, key);
+    table = sdb_txn_table(t->store->txn, key);
     sqlite3_free(key);
     if (table && (t->table || sqlite3_stricmp(table_name, t->name) != 0))
-        *out = sdb_txn_find_index(t->conn->txn, table, name) > 0;
+        *out = sdb_txn_find_index(t->store->txn, table, name) > 0;
     return SQLITE_OK;
 }
 
@@ -112,17 +112,17 @@ static int index_create(vtable *t, const index_command *command)
         rc = name_refuse(t, use, sql->name);
     if (rc)
         return rc;
-    if (sdb_txn_indexes(t->conn->txn, t->table) == SDB_MAX_INDEXES - 1)
+    if (sdb_txn_indexes(t->store->txn, t->table) == SDB_MAX_INDEXES - 1)
         return error_set(t, SQLITE_ERROR,
                          "too many indexes: at most %d, those of UNIQUE and PRIMARY KEY included",
                          SDB_MAX_INDEXES - 1);
-    rc = sdb_txn_create_index(t->conn->txn, t->table, &def);
+    rc = sdb_txn_create_index(t->store->txn, t->table, &def);
     if (rc == SDB_DUPLICATE)
         return error_unique_parts(t, SQLITE_CONSTRAINT_UNIQUE, def.parts, def.n_parts);
     if (rc == SDB_NOTPREFIX)
         return prefix_error_table(t, &def);
     if (!rc)
-        txn_indexes_changed(t->conn, false);
+        txn_indexes_changed(t->store, false);
     return error_core(t, rc);
 }
 
@@ -130,7 +130,7 @@ static int index_drop(vtable *t, const index_command *command)
 {
     const char *schema = command->schema, *name = command->index.name;
     bool is_here = !schema || sqlite3_stricmp(schema, t->schema) == 0;
-    int index = is_here ? sdb_txn_find_index(t->conn->txn, t->table, name) : 0;
+    int index = is_here ? sdb_txn_find_index(t->store->txn, t->table, name) : 0;
     int rc;
 
     if (!index && command->has_if)
@@ -147,9 +147,9 @@ static int index_drop(vtable *t, const index_command *command)
                          "index %s cannot be dropped while another statement of "
                          "this connection is running: reset it first",
                          name);
-    rc = sdb_txn_drop_index(t->conn->txn, t->table, index);
+    rc = sdb_txn_drop_index(t->store->txn, t->table, index);
     if (!rc)
-        txn_indexes_changed(t->conn, true);
+        txn_indexes_changed(t->store, true);
     return error_core(t, rc);
 }
 

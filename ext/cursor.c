@@ -1,7 +1,5 @@
 /* cursor.c - xOpen .. xColumn: the rows of one range of one index, in one version of the table.
 **
-** WHICH VERSION. With a txn open, the txn as it is when xFilter comes; else the connection's
-** snapshot, which is taken when its first cursor starts and dropped when its last one closes.
 ** SQLite is handed the rows' own text and may look at it until the statement ends, after xClose
 ** too (max() keeps but a pointer). The snapshot sees to that; a cursor on a txn is parked at xClose,
 ** its rows held, until no cursor of the connection is open.
@@ -20,14 +18,14 @@ enum {
 
 /* ---------------------------------------------------------------- open and close */
 
-static int cursor_new(conn *c, cursor **out)
+static int cursor_new(store *s, cursor **out)
 {
     cursor *cur = sqlite3_malloc(sizeof *cur);
 
     if (!cur)
         return SQLITE_NOMEM;
     memset(cur, 0, sizeof *cur);
-    int rc = sdb_cursor_new(c->store, &cur->core);
+    int rc = sdb_cursor_new(s->db, &cur->core);
     if (rc != SDB_OK) {
         sqlite3_free(cur);
         return error_code(rc);
@@ -45,27 +43,27 @@ static void cursor_free(cursor *cur)
 
 int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
-    conn *c = ((vtable *)vtab)->conn;
-    int rc = txn_verify(c);
-    cursor *cur = c->idle;
+    store *s = ((vtable *)vtab)->store;
+    int rc = txn_verify(s->conn);
+    cursor *cur = s->idle;
 
     if (rc != SQLITE_OK)
         return rc;
     if (cur)
-        c->idle = cur->next;
-    else if ((rc = cursor_new(c, &cur)) != SQLITE_OK)
+        s->idle = cur->next;
+    else if ((rc = cursor_new(s, &cur)) != SQLITE_OK)
         return rc;
-    c->n_open++;
+    s->conn->n_open++;
     *out = &cur->base;
     return SQLITE_OK;
 }
 
-static void core_close(conn *c, cursor *cur)
+static void core_close(store *s, cursor *cur)
 {
     if (!cur->is_open)
         return;
     sdb_cursor_close(cur->core);
-    c->n_standing -= cur->on_snapshot;
+    s->n_standing -= cur->on_snapshot;
     cur->is_open = false;
 }
 
@@ -85,29 +83,29 @@ static void cursor_clear(cursor *cur)
     cur->n_gathered = cur->gathered_room = cur->gathered_at = 0;
 }
 
-static void cursor_retire(conn *c, cursor *cur)
+static void cursor_retire(store *s, cursor *cur)
 {
-    core_close(c, cur);
-    cur->next = c->idle;
-    c->idle = cur;
+    core_close(s, cur);
+    cur->next = s->idle;
+    s->idle = cur;
 }
 
 /* The newest parked one may hold the same rows already; the oldest of many is out of use. */
-static void cursor_park(conn *c, cursor *cur)
+static void cursor_park(store *s, cursor *cur)
 {
-    cursor **last = &c->parked;
+    cursor **last = &s->parked;
     int n = 1;
 
-    if (c->parked && c->parked->n_writes == cur->n_writes) {
-        cursor_retire(c, cur);
+    if (s->parked && s->parked->n_writes == cur->n_writes) {
+        cursor_retire(s, cur);
         return;
     }
-    cur->next = c->parked;
-    c->parked = cur;
+    cur->next = s->parked;
+    s->parked = cur;
     for (; (*last)->next; last = &(*last)->next)
         n++;
     if (n > PARKED_MAX) {
-        cursor_retire(c, *last);
+        cursor_retire(s, *last);
         *last = NULL;
     }
 }
@@ -115,62 +113,36 @@ static void cursor_park(conn *c, cursor *cur)
 int cursor_close(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)base;
-    conn *c = cursor_vtable(cur)->conn;
+    store *s = cursor_vtable(cur)->store;
+    conn *c = s->conn;
 
     cursor_clear(cur);
     c->n_open--;
     if (c->n_open > 0 && cur->is_open && !cur->on_snapshot) {
-        cursor_park(c, cur);
+        cursor_park(s, cur);
         return SQLITE_OK;
     }
-    cursor_retire(c, cur);
-    if (c->n_open == 0) {
-        for (cursor *next; c->parked; c->parked = next) {
-            next = c->parked->next;
-            cursor_retire(c, c->parked);
+    cursor_retire(s, cur);
+    for (s = c->stores; s && c->n_open == 0; s = s->next) {
+        for (cursor *next; s->parked; s->parked = next) {
+            next = s->parked->next;
+            cursor_retire(s, s->parked);
         }
-        sdb_snapshot_drop(c->snapshot);
+        view_close(s);
     }
     return SQLITE_OK;
 }
 
-void cursor_pool_free(conn *c)
+void cursor_pool_free(store *s)
 {
-    assert(c->n_open == 0 && !c->parked);
-    for (cursor *next; c->idle; c->idle = next) {
-        next = c->idle->next;
-        cursor_free(c->idle);
+    assert(s->conn->n_open == 0 && !s->parked);
+    for (cursor *next; s->idle; s->idle = next) {
+        next = s->idle->next;
+        cursor_free(s->idle);
     }
 }
 
-/* ---------------------------------------------------------------- the version to read */
-
-/* Without a txn: a snapshot older than this connection's last commit would hide its own writes. It
-** is taken anew, or, while other cursors stand on it, a txn is begun to read the present state. */
-int view_begin(conn *c, view *out)
-{
-    *out = (view){.txn = c->txn};
-    if (c->txn)
-        return SDB_OK;
-    if (!sdb_snapshot_held(c->snapshot) ||
-        (c->snapshot_writes != c->n_writes && c->n_standing == 0)) {
-        sdb_snapshot_drop(c->snapshot);
-        sdb_snapshot_take(c->snapshot);
-        c->snapshot_writes = c->n_writes;
-    }
-    if (c->snapshot_writes != c->n_writes)
-        return sdb_txn_begin(c->store, &out->txn);
-    out->snapshot = c->snapshot;
-    return SDB_OK;
-}
-
-void view_end(conn *c, view v)
-{
-    if (v.txn != c->txn)
-        sdb_txn_abort(v.txn);
-    if (c->n_open == 0)
-        sdb_snapshot_drop(c->snapshot);
-}
+/* ---------------------------------------------------------------- the table and its index */
 
 static bool index_is_same(const sdb_index_def *a, const sdb_index_def *b)
 {
@@ -194,21 +166,22 @@ static int index_find(const plan *p, view v, const sdb_table *table)
     return i ? i : -1;
 }
 
-/* SDB_MISUSE: the table may not be there. SDB_DONE: its index is not. */
+/* SDB_MISUSE: the table is not there. SDB_DONE: its index is not. */
 static int core_open_now(cursor *cur, const plan *p)
 {
     vtable *t = cursor_vtable(cur);
-    conn *c = t->conn;
     view v;
-    int rc = view_begin(c, &v);
+    int rc = view_begin(t->store, &v);
 
     if (rc != SDB_OK)
         return rc;
     int index = p->index;
     if (index != SDB_BY_ROWID && view_indexes_id(v, t->table) != p->indexes_id)
         index = index_find(p, v, t->table);
-    if (index < 0)
-        rc = view_indexes_id(v, t->table) ? SDB_DONE : SDB_MISUSE;
+    if (view_lacks(v, t))
+        rc = SDB_MISUSE;
+    else if (index < 0)
+        rc = view_name(v, t->table) ? SDB_DONE : SDB_MISUSE;
     else if (v.txn)
         rc = sdb_cursor_open_txn(cur->core, v.txn, t->table, index);
     else
@@ -216,7 +189,7 @@ static int core_open_now(cursor *cur, const plan *p)
     cur->on_snapshot = rc == SDB_OK && !v.txn;
     t->read_revision = v.txn ? sdb_txn_revision(v.txn, t->table)
                              : sdb_snapshot_revision(v.snapshot, t->table);
-    view_end(c, v);
+    view_end(t->store, v);
     return rc;
 }
 
@@ -226,12 +199,12 @@ static int core_open_now(cursor *cur, const plan *p)
 static int core_open(cursor *cur, const plan *p)
 {
     vtable *t = cursor_vtable(cur);
-    conn *c = t->conn;
+    store *s = t->store;
     int rc;
 
-    if (cur->plan == p && cur->is_open && cur->n_writes == c->n_writes)
+    if (cur->plan == p && cur->is_open && cur->n_writes == s->n_writes)
         return SQLITE_OK; /* the inner side of a join, again */
-    core_close(c, cur);
+    core_close(s, cur);
     rc = core_open_now(cur, p);
     if (rc == SDB_MISUSE) { /* made in what has been undone since */
         rc = vtable_find(t);
@@ -246,8 +219,8 @@ static int core_open(cursor *cur, const plan *p)
         return error_core(t, rc);
     cur->is_open = true;
     cur->table = t->table;
-    cur->n_writes = c->n_writes;
-    c->n_standing += cur->on_snapshot;
+    cur->n_writes = s->n_writes;
+    s->n_standing += cur->on_snapshot;
     return SQLITE_OK;
 }
 

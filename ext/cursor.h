@@ -13,13 +13,13 @@ typedef struct held {
 
 struct cursor {
     sqlite3_vtab_cursor base; /* must be first */
-    cursor *next;             /* in the connection's list of idle or parked ones */
+    cursor *next;             /* in the store's list of idle or parked ones */
     sdb_cursor *core;
     const sdb_row *row; /* the one it is at, or NULL at the end */
     sdb_table *table;   /* whose rows they are */
     bool is_open;       /* core is, by the plan */
     bool on_snapshot;
-    int64_t n_writes; /* the connection's, when core was opened */
+    int64_t n_writes; /* the store's, when core was opened */
 
     const plan *plan;
     sdb_range range;

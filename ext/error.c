@@ -99,7 +99,7 @@ int error_unique(vtable *t, int index)
             sqlite3_mprintf("UNIQUE constraint failed: %s.%s", t->name,
                             is_primary ? def->columns[def->rowid_column].name : "rowid"));
     }
-    idx = sdb_txn_index(t->conn->txn, t->table, index);
+    idx = sdb_txn_index(t->store->txn, t->table, index);
     is_primary = index <= def->n_indexes && def->indexes[index - 1].is_primary;
     return error_unique_parts(t,
                               is_primary ? SQLITE_CONSTRAINT_PRIMARYKEY : SQLITE_CONSTRAINT_UNIQUE,

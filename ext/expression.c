@@ -6,15 +6,15 @@
 SQLITE_EXTENSION_INIT3
 
 /* A row that is half read has pointers into the table and into the statement's own values. */
-int expression_step(conn *c, sqlite3_stmt *stmt)
+int expression_step(store *s, sqlite3_stmt *stmt)
 {
-    int64_t n_writes = c->n_writes;
+    int64_t n_writes = s->n_writes;
     int rc;
 
-    c->n_evaluating++;
+    s->conn->n_evaluating++;
     rc = sqlite3_step(stmt);
-    c->n_evaluating--;
-    if (c->n_writes != n_writes && (rc == SQLITE_ROW || (rc & 0xff) == SQLITE_ERROR))
+    s->conn->n_evaluating--;
+    if (s->n_writes != n_writes && (rc == SQLITE_ROW || (rc & 0xff) == SQLITE_ERROR))
         return SQLITE_ABORT; /* a function has rolled back; out of memory SQLite itself does */
     return rc;
 }

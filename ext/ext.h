@@ -4,18 +4,21 @@
 **     schema_sql.c   the arguments of CREATE VIRTUAL TABLE          (schema_sql.h)
 **     index_sql.c    CREATE INDEX and DROP INDEX                    (index_sql.h)
 **     sql_parser.c   what these two have in common                  (sql_parser.h)
+**     store.c        the stores of a connection, and those of the process that have names
 **     module.c       create, connect, disconnect, destroy, rename; the sqlite3_module table
 **     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
+**     view.c         which version of a store is read               (view.h)
 **     cursor.c       xOpen .. xColumn                               (cursor.h)
 **     range.c        xFilter's values as a range of an index
 **     write.c        xUpdate: rows and conflicts
 **     expression.c   expressions of the definition
 **     check.c        CHECK constraints of a row that is written
 **     command.c      what is written to a table's command column
-**     transaction.c  the transaction manager: SQLite's callbacks -> one sdb_txn
+**     transaction.c  the transaction manager: SQLite's callbacks -> an sdb_txn for each store
 **     value.c        sqlite3_value <-> sdb_value, affinity
 **     error.c        result codes and messages
-**     functions.c    SQL functions, and which of them an index answers
+**     attach.c       statedb_attach(): all tables of a store become virtual tables
+**     functions.c    other SQL functions, and which of them an index answers
 **     prefix_sql.c   IP, MAC and bit prefixes in SQL
 **
 ** Nothing that matters lives in an sqlite3_vtab: SQLite replaces those objects in the middle of
@@ -32,6 +35,7 @@
 #define STATEDB_VERSION "0.1.0"
 
 typedef struct conn conn;
+typedef struct store store;
 typedef struct vtable vtable;
 typedef struct cursor cursor;
 typedef struct checker checker;
@@ -41,43 +45,58 @@ typedef struct checker checker;
 struct conn {
     sqlite3 *db;
     int n_ref;
-    sdb_db *store;          /* the connection's private store */
-    sdb_txn *txn;           /* this SQLite transaction's writes; NULL until the first one */
-    sdb_snapshot *snapshot; /* what reads outside of a txn see; held while any cursor is open */
-    int n_vtables;          /* statedb vtab objects; with the last one the cached statement goes */
+    store *stores;   /* all it has come across; the first is its own, the others have names */
+    vtable *vtables; /* all there are; with the last one the cached statement goes */
 
     /* cursor.c */
-    int n_open;              /* cursors open */
-    int n_standing;          /* of these, cursors on the snapshot */
-    int64_t n_writes;        /* counts xUpdate calls: two cursors of equal count see the same rows */
-    int n_evaluating;        /* DEFAULT and CHECK expressions being evaluated: nobody may write */
-    int64_t snapshot_writes; /* n_writes when the snapshot was taken */
-    cursor *idle;            /* closed cursors, kept for the next xOpen */
-    cursor *parked; /* closed, but holding rows that the running statement may still point to */
+    int n_open;       /* cursors open */
+    int n_evaluating; /* DEFAULT and CHECK expressions being evaluated: nobody may write */
     bool has_doubt; /* the next UPDATE planned is not to rely on a unique index (cursor.c) */
 
     /* transaction.c */
     sqlite3_vtab *manager; /* the manager's object that takes part in this SQLite transaction */
     bool manager_is_young; /* it was created in this very transaction, and may vanish with it */
     int state;             /* for the asserts on the order of callbacks */
-    int level_base;        /* SQLite's savepoint levels below this one: the txn's beginning */
-    int n_levels;          /* those from there on: level_base + i is savepoint i of the txn */
     sqlite3_stmt *enroll;  /* DELETE FROM temp.statedb_txn */
-    int index_level;       /* n_levels when the txn last changed a set of indexes, or -1 */
     bool has_old_plans;    /* some statements are to be prepared again: indexes have changed */
+};
+
+/* One store, as one connection uses it. */
+struct store {
+    conn *conn;
+    store *next;
+    char *name; /* or NULL: the connection's own */
+    sdb_db *db; /* counted */
+
+    sdb_txn *txn;           /* this SQLite transaction's writes; NULL until the first one */
+    sdb_snapshot *snapshot; /* what reads outside of a txn see; held while any cursor is open */
+
+    /* cursor.c */
+    int n_standing;          /* cursors open on the snapshot */
+    int64_t n_writes;        /* counts xUpdate calls: two cursors of equal count see the same rows */
+    int64_t snapshot_writes; /* n_writes when the snapshot was taken */
+    cursor *idle;            /* closed cursors, kept for the next xOpen */
+    cursor *parked; /* closed, but holding rows that the running statement may still point to */
+
+    /* transaction.c */
+    int level_base;  /* SQLite's savepoint levels below this one: the txn's beginning */
+    int n_levels;    /* those from there on: level_base + i is savepoint i of the txn */
+    int index_level; /* n_levels when the txn last changed a set of indexes, or -1 */
 };
 
 /* One virtual table object: an incarnation of a table, as one connection's schema knows it. */
 struct vtable {
     sqlite3_vtab base; /* must be first */
     conn *conn;
-    sdb_table *table; /* counted */
+    store *store;
+    vtable *next, *prev; /* of the connection */
+    sdb_table *table;    /* counted */
     uint64_t read_revision; /* the table's when a cursor was opened on it last */
     bool is_in_file;        /* without storage=memory: its rows may not be written */
     table_sql *def;
     char *schema;   /* "main", "temp", ... */
     char *name;     /* of the virtual table */
-    char *key;      /* "schema.name": the table's name in the store */
+    char *key;      /* the table's name in the store: "schema.name", in a shared one just the name */
     sdb_value *row; /* room for one row of values, for write.c */
     sqlite3_stmt **defaults; /* write.c: prepared SELECT of a DEFAULT expression, per column, or NULL */
     checker *checker;        /* check.c: made at the first write of a table that has a CHECK */
@@ -92,16 +111,16 @@ int manager_register(conn *c);
 void manager_create_early(conn *c);
 
 /* Before any write, create, destroy or rename of a statedb table, and never from xBegin: makes sure
-** that the manager takes part in the present SQLite transaction and that c->txn is open. */
-int txn_enroll(conn *c, char **err);
+** that the manager takes part in the present SQLite transaction and that s->txn is open. */
+int txn_enroll(store *s, char **err);
 
 /* Before a read: when the manager is young, finds out whether SQLite has undone it, and our
 ** transaction with it. Cheap otherwise. */
 int txn_verify(conn *c);
 
-/* After an index was created or dropped in c->txn: statements are to be prepared again, at once when
+/* After an index was created or dropped in s->txn: statements are to be prepared again, at once when
 ** one may use an index that is no more. */
-void txn_indexes_changed(conn *c, bool at_once);
+void txn_indexes_changed(store *s, bool at_once);
 
 /* Whether no other statement of the connection runs than the one that called us. */
 bool txn_is_alone(conn *c);
@@ -112,18 +131,33 @@ void txn_forget_statement(conn *c);
 /* At the end of the connection: abort what is left. */
 void txn_close(conn *c);
 
-/* ---------------------------------------------------------------- module.c */
-
-extern const sqlite3_module statedb_module;
+/* ---------------------------------------------------------------- store.c */
 
 conn *conn_new(sqlite3 *db, int *rc);
 conn *conn_ref(conn *c);
 void conn_unref(void *c); /* sqlite3_create_module_v2's destructor */
 
-/* Find the table in what the connection sees now, or make it, empty, when it is not there, and set
-** t->table. For SDB_MISUSE from core, which says that it is not: it was made together with its
-** object, in a transaction that has been undone since. */
+/* The connection's own store (NULL), or that of a name, which is made where the process has none yet.
+** The connection keeps it to its end. */
+int store_open(conn *c, const char *name, store **out);
+
+static inline store *store_own(conn *c)
+{
+    return c->stores;
+}
+
+/* ---------------------------------------------------------------- module.c */
+
+extern const sqlite3_module statedb_module;
+
+/* Find the table by its name in what the connection sees now, and set t->table. For when it has gone
+** from there: in a shared store, dropped or renamed by somebody and perhaps created anew, or else an
+** error; in the connection's own made together with its object, in a transaction that has been undone
+** since, and then it is made once more, empty. */
 int vtable_find(vtable *t);
+
+/* The name that a table of t's schema has in t's store. NULL: no memory. */
+char *vtable_key(const vtable *t, const char *name);
 
 /* The refusal of a table in a database file. */
 int vtable_refuse_file(vtable *t);
@@ -142,7 +176,7 @@ int cursor_next(sqlite3_vtab_cursor *cur);
 int cursor_eof(sqlite3_vtab_cursor *cur);
 int cursor_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int column);
 int cursor_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid);
-void cursor_pool_free(conn *c); /* frees idle and parked ones; none is open */
+void cursor_pool_free(store *s); /* frees idle and parked ones; none is open */
 
 int write_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid);
 int write_begin(vtable *t); /* take part in the transaction and lock the table */
@@ -167,7 +201,7 @@ static inline int column_revision(const table_sql *def)
 
 /* Step a statement of a DEFAULT or CHECK, whose functions must not write to statedb tables meanwhile,
 ** nor roll back. SQLite's code. */
-int expression_step(conn *c, sqlite3_stmt *stmt);
+int expression_step(store *s, sqlite3_stmt *stmt);
 
 /* That an expression calls no function that SQLite keeps from a schema, which somebody else may have
 ** written. In temp all are allowed, as in SQLite. */
@@ -222,7 +256,9 @@ int error_text(vtable *t, int rc, const char *text);
 /* As error_set, of a value: "statedb: TABLE.COLUMN: ...". */
 int error_column(vtable *t, int rc, int column, const char *format, ...);
 
-/* ---------------------------------------------------------------- functions.c */
+/* ---------------------------------------------------------------- attach.c, functions.c */
+
+int attach_register(conn *c);
 
 /* A function of two arguments that an index of some kind answers when the first one is its column, as
 ** a condition. xBestIndex gets it as the operator SQLITE_INDEX_CONSTRAINT_FUNCTION + its place here. */

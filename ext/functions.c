@@ -13,13 +13,15 @@ static void version_function(sqlite3_context *ctx, int argc, sqlite3_value **arg
     sqlite3_result_text(ctx, STATEDB_VERSION, -1, SQLITE_STATIC);
 }
 
-/* statedb_memory(what): bytes in the connection's store (core/statedb.h, sdb_memory). */
+/* statedb_memory(what [, store]): bytes in the connection's own store, or in one with a name
+** (core/statedb.h, sdb_memory). */
 static void memory_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
-    conn *c = sqlite3_user_data(ctx);
     static const char wrong[] =
         "statedb_memory: the argument is 'live', 'retired', 'mapped' or 'reserved'";
     const char *what = (const char *)sqlite3_value_text(argv[0]);
+    const char *name = argc > 1 ? (const char *)sqlite3_value_text(argv[1]) : NULL;
+    store *s;
     sdb_memory memory;
     const struct {
         const char *name;
@@ -30,13 +32,14 @@ static void memory_function(sqlite3_context *ctx, int argc, sqlite3_value **argv
         {"mapped", &memory.mapped},
         {"reserved", &memory.reserved},
     };
+    int rc = store_open(sqlite3_user_data(ctx), name, &s);
 
-    (void)argc;
-    if (!what && sqlite3_value_type(argv[0]) != SQLITE_NULL) {
+    if (rc || (!what && sqlite3_value_type(argv[0]) != SQLITE_NULL) ||
+        (argc > 1 && !name && sqlite3_value_type(argv[1]) != SQLITE_NULL)) {
         sqlite3_result_error_nomem(ctx);
         return;
     }
-    sdb_memory_used(c->store, &memory);
+    sdb_memory_used(s->db, &memory);
     for (size_t i = 0; what && i < sizeof fields / sizeof *fields; i++) {
         if (strcmp(what, fields[i].name) == 0) {
             sqlite3_result_int64(ctx, (sqlite3_int64)*fields[i].bytes);
@@ -75,8 +78,9 @@ int functions_register(conn *c)
         rc = index_functions_register(c->db);
     if (!rc)
         rc = prefix_functions_register(c->db);
-    if (rc)
-        return rc;
-    return sqlite3_create_function_v2(c->db, "statedb_memory", 1, SQLITE_UTF8 | SQLITE_INNOCUOUS,
-                                      conn_ref(c), memory_function, NULL, NULL, conn_unref);
+    for (int n_args = 1; n_args <= 2 && !rc; n_args++)
+        rc = sqlite3_create_function_v2(c->db, "statedb_memory", n_args,
+                                        SQLITE_UTF8 | SQLITE_INNOCUOUS, conn_ref(c),
+                                        memory_function, NULL, NULL, conn_unref);
+    return rc;
 }

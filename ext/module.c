@@ -1,65 +1,19 @@
-/* module.c - the life of a statedb table: create, connect, disconnect, destroy, rename; and the
-** connection they belong to.
+/* module.c - the life of a statedb table: create, connect, disconnect, destroy, rename.
 **
-** A table object (vtable) only leads to a table of the store, by the name "schema.table". SQLite
+** A table object (vtable) only leads to a table of the store: by the name "schema.table" in the
+** connection's own, by its name in a shared one. SQLite
 ** makes and frees such objects as it likes: a new one may come before the old one goes, in the
 ** middle of a transaction too. What a table is and holds is in the store, created, dropped and
 ** renamed there by the same transaction as SQLite's own schema. */
-#include "ext.h"
 #include "index_sql.h"
+#include "view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
 
-/* ---------------------------------------------------------------- connections */
-
-conn *conn_new(sqlite3 *db, int *rc)
-{
-    conn *c = sqlite3_malloc(sizeof *c);
-
-    if (!c) {
-        *rc = SQLITE_NOMEM;
-        return NULL;
-    }
-    *c = (conn){.db = db, .n_ref = 1};
-    *rc = error_code(sdb_open(&c->store));
-    if (!*rc)
-        *rc = error_code(sdb_snapshot_new(c->store, &c->snapshot));
-    if (*rc) {
-        conn_unref(c);
-        return NULL;
-    }
-    return c;
-}
-
-conn *conn_ref(conn *c)
-{
-    c->n_ref++;
-    return c;
-}
-
-void conn_unref(void *p)
-{
-    conn *c = p;
-
-    if (--c->n_ref)
-        return;
-    txn_close(c);
-    cursor_pool_free(c);
-    sdb_snapshot_free(c->snapshot);
-    sdb_unref(c->store);
-    sqlite3_free(c);
-}
-
 /* ---------------------------------------------------------------- tables of the store */
-
-/* The store a table belongs to: as yet always the connection's own. */
-static sdb_db *vtable_store(vtable *t)
-{
-    return t->conn->store;
-}
 
 static bool is_in_file(vtable *t)
 {
@@ -68,12 +22,12 @@ static bool is_in_file(vtable *t)
     return file && *file;
 }
 
-static int table_create(vtable *t, sdb_txn *txn, sdb_table **out)
+static int table_create(vtable *t, sdb_txn *txn, const char *name, sdb_table **out)
 {
     const table_sql *sql = t->def;
     sdb_index_def *indexes =
         sqlite3_malloc64((sqlite3_uint64)(sql->n_indexes + 1) * sizeof *indexes);
-    sdb_table_def def = {.name = t->key,
+    sdb_table_def def = {.name = name,
                          .sql = sql->sql,
                          .n_columns = (uint16_t)sql->n_columns,
                          .rowid_column = sql->rowid_column,
@@ -97,13 +51,13 @@ static int table_replace(vtable *t, sdb_txn *txn, sdb_table *old, sdb_table **ou
     int rc;
 
     if (!old)
-        return table_create(t, txn, out);
+        return table_create(t, txn, t->key, out);
     rc = sdb_txn_savepoint(txn, &savepoint);
     if (rc)
         return rc;
     rc = sdb_txn_drop_table(txn, old);
     if (!rc)
-        rc = table_create(t, txn, out);
+        rc = table_create(t, txn, t->key, out);
     if (rc)
         sdb_txn_rollback_to(txn, savepoint);
     sdb_txn_release(txn, savepoint);
@@ -123,20 +77,22 @@ static sdb_table *table_lookup(vtable *t, sdb_txn *txn, sdb_table **old)
     sdb_table *table = sdb_txn_table(txn, t->key);
 
     *old = table;
-    return table && strcmp(sdb_table_sql(table), t->def->sql) == 0 ? table : NULL;
+    return table && table_sql_is_same(sdb_table_sql(table), t->def->sql) ? table : NULL;
 }
 
-/* A table that SQLite knows and the store does not is made outside of SQLite's transaction, as its
-** schema has it already; but an open txn of ours would not see it then, and makes it itself. */
-int vtable_find(vtable *t)
+/* A table of the connection's own that SQLite knows and the store does not is made outside of
+** SQLite's transaction, as its schema has it already; but an open txn of ours would not see it then,
+** and makes it itself. */
+static int own_find(vtable *t)
 {
-    sdb_txn *txn = t->conn->txn;
+    store *s = t->store;
+    sdb_txn *txn = s->txn;
     sdb_table *table = NULL;
     sdb_table *old;
     int rc = SDB_OK;
 
     if (!txn)
-        rc = sdb_txn_begin(vtable_store(t), &txn);
+        rc = sdb_txn_begin(s->db, &txn);
     if (rc)
         return error_core(t, rc);
     table = table_lookup(t, txn, &old);
@@ -144,14 +100,43 @@ int vtable_find(vtable *t)
         rc = table_replace(t, txn, old, &table);
     if (!rc)
         vtable_take(t, table);
-    if (txn != t->conn->txn) {
+    if (txn != s->txn) {
         if (!rc)
             rc = sdb_txn_commit(txn);
         if (rc)
             sdb_txn_abort(txn);
-        t->conn->n_writes++; /* a snapshot held does not have it */
+        s->n_writes++; /* a snapshot held does not have it */
     }
     return error_core(t, rc);
+}
+
+static int shared_find(vtable *t)
+{
+    const char *name = t->store->name;
+    sdb_table *table;
+    view v;
+    int rc = view_begin(t->store, &v);
+
+    if (rc)
+        return error_core(t, rc);
+    table = view_table(v, t->key);
+    if (!table)
+        rc = error_set(t, SQLITE_ERROR, "the table has been dropped from store '%s', or renamed there",
+                       name);
+    else if (!table_sql_is_same(sdb_table_sql(table), t->def->sql))
+        rc = error_set(t, SQLITE_ERROR,
+                       "the table has been dropped from store '%s' and made anew, otherwise; connect "
+                       "anew to join that one",
+                       name);
+    else
+        vtable_take(t, table);
+    view_end(t->store, v);
+    return rc;
+}
+
+int vtable_find(vtable *t)
+{
+    return t->store->name ? shared_find(t) : own_find(t);
 }
 
 /* ---------------------------------------------------------------- table objects */
@@ -160,7 +145,13 @@ static void vtable_free(vtable *t)
 {
     conn *c = t->conn;
 
-    if (--c->n_vtables == 0)
+    if (t->next)
+        t->next->prev = t->prev;
+    if (t->prev)
+        t->prev->next = t->next;
+    else
+        c->vtables = t->next;
+    if (!c->vtables)
         txn_forget_statement(c);
     write_defaults_free(t);
     check_free(t);
@@ -175,31 +166,77 @@ static void vtable_free(vtable *t)
     conn_unref(c);
 }
 
+char *vtable_key(const vtable *t, const char *name)
+{
+    return t->store->name ? sqlite3_mprintf("%s", name)
+                          : sqlite3_mprintf("%s.%s", t->schema, name);
+}
+
+/* The definition that the table of this name has in the store, in place of an empty one. What has been
+** dropped from there has no columns any more; but DROP TABLE must find a table. */
+static int definition_join(store *s, const char *const *argv, bool is_new, table_sql **def, char **err)
+{
+    const char *with[] = {argv[0], argv[1], argv[2], "dropped"};
+    const sdb_table *table;
+    table_sql *joined;
+    view v;
+    int rc = error_code(view_begin(s, &v));
+
+    if (rc)
+        return rc;
+    table = view_table(v, argv[2]);
+    if (table)
+        with[3] = sdb_table_sql(table);
+    if (table || !is_new) {
+        rc = table_sql_parse(4, with, &joined, err);
+    } else {
+        *err = sqlite3_mprintf("statedb: %s: there is no such table in store '%s'; to make it there, "
+                               "write its columns",
+                               argv[2], s->name);
+        rc = SQLITE_ERROR;
+    }
+    view_end(s, v);
+    if (rc)
+        return rc;
+    if (!table)
+        *joined->sql = 0;
+    table_sql_free(*def);
+    *def = joined;
+    return SQLITE_OK;
+}
+
 /* argv: the module's name, the schema's, the table's, and what is written in the parentheses. */
-static int vtable_new(conn *c, int argc, const char *const *argv, vtable **out, char **err)
+static int vtable_new(conn *c, int argc, const char *const *argv, bool is_new, vtable **out,
+                      char **err)
 {
     table_sql *def;
+    store *s;
     vtable *t;
     int rc = table_sql_parse(argc, argv, &def, err);
 
     if (rc)
         return rc;
-    t = sqlite3_malloc(sizeof *t);
+    rc = store_open(c, def->store, &s);
+    if (!rc && !*def->sql)
+        rc = definition_join(s, argv, is_new, &def, err);
+    t = rc ? NULL : sqlite3_malloc(sizeof *t);
     if (!t) {
         table_sql_free(def);
-        return SQLITE_NOMEM;
+        return rc ? rc : SQLITE_NOMEM;
     }
-    *t = (vtable){.conn = conn_ref(c), .def = def};
-    c->n_vtables++;
+    *t = (vtable){.conn = conn_ref(c), .store = s, .def = def, .next = c->vtables};
+    if (t->next)
+        t->next->prev = t;
+    c->vtables = t;
     t->schema = sqlite3_mprintf("%s", argv[1]);
     t->name = sqlite3_mprintf("%s", argv[2]);
-    t->key = sqlite3_mprintf("%s.%s", argv[1], argv[2]);
+    t->key = vtable_key(t, argv[2]);
     t->row = sqlite3_malloc64((sqlite3_uint64)def->n_columns * sizeof *t->row);
     if (!t->schema || !t->name || !t->key || !t->row) {
         vtable_free(t);
         return SQLITE_NOMEM;
     }
-    t->is_in_file = is_in_file(t) && !def->storage_memory;
+    t->is_in_file = is_in_file(t) && !def->storage_memory && !def->store;
     *out = t;
     return SQLITE_OK;
 }
@@ -228,7 +265,18 @@ static int vtable_declare(vtable *t)
     return rc;
 }
 
-/* A table left over under the name, as after DETACH, is gone for SQLite, and makes way. */
+static int index_names_check(vtable *t)
+{
+    int rc = SQLITE_OK;
+
+    for (int i = 0; !rc && i < t->def->n_indexes; i++)
+        if (sqlite3_strnicmp(t->def->indexes[i].name, "sqlite_", 7) != 0)
+            rc = command_check_name(t, t->def->indexes[i].name);
+    return rc;
+}
+
+/* A table left over under the name, as after DETACH, is gone for SQLite, and makes way; in a shared
+** store it is joined. */
 static int vtable_create(vtable *t)
 {
     sdb_table *table;
@@ -237,33 +285,77 @@ static int vtable_create(vtable *t)
 
     if (t->is_in_file)
         return vtable_refuse_file(t);
-    rc = txn_enroll(t->conn, &t->base.zErrMsg);
+    rc = txn_enroll(t->store, &t->base.zErrMsg);
     if (!rc)
         rc = check_prepare(t);
-    for (int i = 0; !rc && i < t->def->n_indexes; i++)
-        if (sqlite3_strnicmp(t->def->indexes[i].name, "sqlite_", 7) != 0)
-            rc = command_check_name(t, t->def->indexes[i].name);
     if (rc)
         return rc;
-    table_lookup(t, t->conn->txn, &old);
-    rc = table_replace(t, t->conn->txn, old, &table);
-    if (rc)
-        return error_core(t, rc);
-    vtable_take(t, table);
-    return SQLITE_OK;
+    table = table_lookup(t, t->store->txn, &old);
+    if (t->store->name && old && !table)
+        return error_set(t, SQLITE_ERROR,
+                         "store '%s' has this table with another definition: (%s), and not (%s)",
+                         t->store->name, sdb_table_sql(old), t->def->sql);
+    if (!t->store->name || !table) {
+        rc = index_names_check(t);
+        if (!rc)
+            rc = error_core(t, table_replace(t, t->store->txn, old, &table));
+    }
+    if (!rc)
+        vtable_take(t, table);
+    return rc;
 }
 
-static int vtable_open(conn *c, int argc, const char *const *argv, int (*find)(vtable *),
-                       sqlite3_vtab **out, char **err)
+/* Have a table that no version of the store has: for one that was dropped there, until it is found
+** again. */
+static int vtable_take_none(vtable *t)
+{
+    sdb_txn *txn;
+    sdb_table *table;
+    int rc = sdb_txn_begin(store_own(t->conn)->db, &txn);
+
+    if (rc)
+        return error_code(rc);
+    rc = table_create(t, txn, "", &table); /* the connection's own have names with a point in them */
+    if (!rc)
+        vtable_take(t, table);
+    sdb_txn_abort(txn);
+    return error_code(rc);
+}
+
+/* A file may have outlived the store; nothing else in SQLite does. */
+static int vtable_connect(vtable *t)
+{
+    view v;
+    sdb_table *table;
+    int rc;
+
+    if (!t->store->name || (is_in_file(t) && *t->def->sql))
+        return own_find(t);
+    rc = view_begin(t->store, &v);
+    if (rc)
+        return error_core(t, rc);
+    table = view_table(v, t->key);
+    if (table && table_sql_is_same(sdb_table_sql(table), t->def->sql))
+        vtable_take(t, table);
+    else
+        rc = vtable_take_none(t);
+    view_end(t->store, v);
+    return rc;
+}
+
+static int vtable_open(conn *c, int argc, const char *const *argv, bool is_new, sqlite3_vtab **out,
+                       char **err)
 {
     vtable *t;
-    int rc = vtable_new(c, argc, argv, &t, err);
+    int rc = txn_verify(c);
 
+    if (!rc)
+        rc = vtable_new(c, argc, argv, is_new, &t, err);
     if (rc)
         return rc;
     rc = vtable_declare(t);
     if (!rc)
-        rc = find(t);
+        rc = is_new ? vtable_create(t) : vtable_connect(t);
     if (rc) {
         *err = t->base.zErrMsg;
         t->base.zErrMsg = NULL;
@@ -278,17 +370,14 @@ static int module_create(sqlite3 *db, void *aux, int argc, const char *const *ar
                          sqlite3_vtab **out, char **err)
 {
     (void)db;
-    return vtable_open(aux, argc, argv, vtable_create, out, err);
+    return vtable_open(aux, argc, argv, true, out, err);
 }
 
 static int module_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
                           sqlite3_vtab **out, char **err)
 {
-    conn *c = aux;
-    int rc = txn_verify(c);
-
     (void)db;
-    return rc ? rc : vtable_open(c, argc, argv, vtable_find, out, err);
+    return vtable_open(aux, argc, argv, false, out, err);
 }
 
 static int module_disconnect(sqlite3_vtab *vtab)
@@ -297,15 +386,25 @@ static int module_disconnect(sqlite3_vtab *vtab)
     return SQLITE_OK;
 }
 
+/* The table that is to be dropped or renamed: NULL when it has been dropped by somebody else. */
+static sdb_table *vtable_table(vtable *t)
+{
+    sdb_table *old;
+
+    return t->store->name ? table_lookup(t, t->store->txn, &old) : t->table;
+}
+
 /* SQLite drops the object at once and the table with its transaction; so does this. */
 static int module_destroy(sqlite3_vtab *vtab)
 {
     vtable *t = (vtable *)vtab;
-    int rc = txn_enroll(t->conn, &vtab->zErrMsg);
+    sdb_table *table;
+    int rc = txn_enroll(t->store, &vtab->zErrMsg);
 
     if (rc)
         return rc;
-    rc = sdb_txn_drop_table(t->conn->txn, t->table);
+    table = vtable_table(t);
+    rc = table ? sdb_txn_drop_table(t->store->txn, table) : SDB_OK;
     if (rc && rc != SDB_MISUSE) /* which says that it is not there */
         return error_core(t, rc);
     vtable_free(t);
@@ -317,22 +416,32 @@ static int module_rename(sqlite3_vtab *vtab, const char *name)
 {
     vtable *t = (vtable *)vtab;
     sdb_txn *txn;
+    sdb_table *table;
     sdb_table *old;
     char *key;
-    int rc = txn_enroll(t->conn, &vtab->zErrMsg);
+    int rc = txn_enroll(t->store, &vtab->zErrMsg);
 
     if (rc)
         return rc;
-    txn = t->conn->txn;
-    key = sqlite3_mprintf("%s.%s", t->schema, name);
+    txn = t->store->txn;
+    table = vtable_table(t);
+    if (!table)
+        return vtable_find(t); /* says so */
+    key = vtable_key(t, name);
     if (!key)
         return SQLITE_NOMEM;
     old = sdb_txn_table(txn, key);
-    rc = old ? sdb_txn_drop_table(txn, old) : SDB_OK;
+    if (old == table)
+        old = NULL;
+    if (old && t->store->name)
+        rc = error_set(t, SQLITE_ERROR, "store '%s' has a table named %s already", t->store->name,
+                       name);
+    else
+        rc = error_core(t, old ? sdb_txn_drop_table(txn, old) : SDB_OK);
     if (!rc)
-        rc = sdb_txn_rename_table(txn, t->table, key);
+        rc = error_core(t, sdb_txn_rename_table(txn, table, key));
     sqlite3_free(key);
-    return error_core(t, rc);
+    return rc;
 }
 
 #if SQLITE_VERSION_NUMBER >= 3044000
@@ -340,7 +449,8 @@ static int module_integrity(sqlite3_vtab *vtab, const char *schema, const char *
                             char **err)
 {
     vtable *t = (vtable *)vtab;
-    char *text = t->conn->txn ? sdb_txn_check(t->conn->txn) : sdb_check(vtable_store(t));
+    sdb_txn *txn = t->store->txn;
+    char *text = txn ? sdb_txn_check(txn) : sdb_check(t->store->db);
 
     (void)flags;
     if (text)

@@ -611,7 +611,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     path best;
     plan *p;
     int of_table;
-    int rc = view_begin(t->conn, &now);
+    int rc = view_begin(t->store, &now);
 
     if (rc)
         return error_core(t, rc);
@@ -625,7 +625,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
         p = plan_write(&q, &best);
         rc = p ? SQLITE_OK : SQLITE_NOMEM;
     }
-    view_end(t->conn, now);
+    view_end(t->store, now);
     if (rc)
         return rc;
     info->idxNum = best.index;

@@ -21,7 +21,7 @@
 #ifndef STATEDB_PLAN_H
 #define STATEDB_PLAN_H
 
-#include "ext.h"
+#include "view.h"
 
 enum { PLAN_TEXT = 256 };
 
@@ -53,45 +53,5 @@ typedef struct plan {
     const index_function *function;
     plan_term term[];
 } plan;
-
-/* A version of the store to be read: a txn's, or where that is NULL a snapshot's, or with neither
-** the tables as they were created. */
-typedef struct view {
-    sdb_txn *txn;
-    sdb_snapshot *snapshot;
-} view;
-
-/* What a cursor would read that starts now (cursor.c). */
-int view_begin(conn *c, view *out);
-void view_end(conn *c, view v);
-
-/* A number for the table's set of indexes; 0: as it was created, or the table is not there. */
-static inline uint64_t view_indexes_id(view v, const sdb_table *table)
-{
-    return v.txn        ? sdb_txn_indexes_id(v.txn, table)
-           : v.snapshot ? sdb_snapshot_indexes_id(v.snapshot, table)
-                        : 0;
-}
-
-static inline int view_indexes(view v, const sdb_table *table)
-{
-    return v.txn        ? sdb_txn_indexes(v.txn, table)
-           : v.snapshot ? sdb_snapshot_indexes(v.snapshot, table)
-                        : sdb_table_indexes(table);
-}
-
-static inline const sdb_index_def *view_index(view v, const sdb_table *table, int index)
-{
-    return v.txn        ? sdb_txn_index(v.txn, table, index)
-           : v.snapshot ? sdb_snapshot_index(v.snapshot, table, index)
-                        : sdb_table_index(table, index);
-}
-
-static inline uint64_t view_count(view v, const sdb_table *table)
-{
-    return v.txn        ? sdb_txn_count(v.txn, table)
-           : v.snapshot ? sdb_snapshot_count(v.snapshot, table)
-                        : 0;
-}
 
 #endif

@@ -56,8 +56,8 @@ int prefix_error_row(vtable *t)
 {
     int rc = SQLITE_OK;
 
-    for (int i = 1; rc == SQLITE_OK && i <= sdb_txn_indexes(t->conn->txn, t->table); i++) {
-        const sdb_index_def *def = sdb_txn_index(t->conn->txn, t->table, i);
+    for (int i = 1; rc == SQLITE_OK && i <= sdb_txn_indexes(t->store->txn, t->table); i++) {
+        const sdb_index_def *def = sdb_txn_index(t->store->txn, t->table, i);
         rc = index_check(t, def, &t->row[def->parts[0].column]);
     }
     return rc ? rc : error_core(t, SDB_NOTPREFIX);
@@ -65,15 +65,15 @@ int prefix_error_row(vtable *t)
 
 int prefix_error_table(vtable *t, const sdb_index_def *def)
 {
-    conn *c = t->conn;
+    store *s = t->store;
     sdb_range all = {0};
     sdb_cursor *cur;
     int rc_error = SQLITE_OK;
-    int rc = sdb_cursor_new(c->store, &cur);
+    int rc = sdb_cursor_new(s->db, &cur);
 
     if (rc != SDB_OK)
         return error_core(t, rc);
-    rc = sdb_cursor_open_txn(cur, c->txn, t->table, SDB_BY_ROWID);
+    rc = sdb_cursor_open_txn(cur, s->txn, t->table, SDB_BY_ROWID);
     if (rc == SDB_OK)
         rc = sdb_cursor_seek(cur, &all);
     for (; rc == SDB_OK && !rc_error; rc = sdb_cursor_next(cur)) {

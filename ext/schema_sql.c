@@ -413,12 +413,20 @@ static void option_parse(parser *p, const char *name)
     }
     value = parser_own(p, sql_dequote(t->text, t->length));
     parser_next(p);
-    if (sqlite3_stricmp(name, "store") == 0)
-        parser_error(p, "store= is not supported yet");
-    else if (sqlite3_stricmp(name, "storage") != 0)
-        parser_error(p, "unknown option: %s (there is storage=memory)", name);
-    else if (value && sqlite3_stricmp(value, "memory") != 0)
+    if (sqlite3_stricmp(name, "store") == 0) {
+        if (value && !*value)
+            parser_error(p, "store= needs a name");
+        else if (p->table->store)
+            parser_error(p, "store= is given twice");
+        else
+            p->table->store = value;
+        if (!p->rc)
+            return;
+    } else if (sqlite3_stricmp(name, "storage") != 0) {
+        parser_error(p, "unknown option: %s (there are store=NAME and storage=memory)", name);
+    } else if (value && sqlite3_stricmp(value, "memory") != 0) {
         parser_error(p, "unknown storage: %s (there is storage=memory)", value);
+    }
     p->table->storage_memory = true;
     sqlite3_free(value);
 }
@@ -475,6 +483,8 @@ static void table_finish(parser *p)
     table_sql *table = p->table;
     int n = 0;
 
+    if (table->store && !table->n_columns)
+        return; /* those of a table in the store */
     if (!table->n_columns)
         parser_error(p, "there are no columns; write them as in CREATE TABLE, for example USING "
                         "statedb(id INTEGER PRIMARY KEY, name TEXT)");
@@ -525,30 +535,59 @@ static void table_declare(parser *p)
     table->n_hidden = HIDDEN_COLUMNS;
 }
 
+/* Whether an argument is key=value. */
+static bool is_option(const char *argument)
+{
+    sql_token t = {.text = argument};
+
+    sql_token_next(&t);
+    if (!sql_token_is_name(&t))
+        return false;
+    sql_token_next(&t);
+    return t.kind == '=';
+}
+
+/* The arguments one after the other, the options among them or left out; NULL: no memory. */
+static char *arguments_join(int argc, const char *const *argv, bool has_options)
+{
+    sqlite3_str *sql = sqlite3_str_new(NULL);
+    const char *comma = "";
+
+    for (int i = 3; i < argc; i++) {
+        if (!has_options && is_option(argv[i]))
+            continue;
+        sqlite3_str_appendf(sql, "%s%s", comma, argv[i]);
+        comma = ", ";
+    }
+    if (!sqlite3_str_length(sql) && !sqlite3_str_errcode(sql)) {
+        sqlite3_free(sqlite3_str_finish(sql));
+        return sqlite3_mprintf("");
+    }
+    return sqlite3_str_finish(sql);
+}
+
 int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **err)
 {
     parser p = {.rc = SQLITE_OK};
-    sqlite3_str *sql;
+    char *text;
 
     p.table = sqlite3_malloc(sizeof *p.table);
     if (!p.table)
         return SQLITE_NOMEM;
     *p.table = (table_sql){.rowid_column = -1};
-    sql = sqlite3_str_new(NULL);
-    for (int i = 3; i < argc; i++)
-        sqlite3_str_appendf(sql, "%s%s", i > 3 ? ", " : "", argv[i]);
-    p.rc = sqlite3_str_errcode(sql);
-    p.table->sql = sqlite3_str_finish(sql); /* NULL is empty */
+    text = parser_own(&p, arguments_join(argc, argv, true));
+    p.table->sql = parser_own(&p, arguments_join(argc, argv, false));
     p.table->name = parser_own(&p, sqlite3_mprintf("%s", argv[2]));
     if (!p.rc)
         parser_check_name(&p, p.table->name);
-    parser_start(&p, p.table, p.table->sql ? p.table->sql : "");
+    parser_start(&p, p.table, text ? text : "");
     if (p.token.kind != TOKEN_END)
         body_parse(&p);
     if (!p.rc)
         table_finish(&p);
     if (!p.rc)
         table_declare(&p);
+    sqlite3_free(text);
     if (p.rc) {
         table_sql_free(p.table);
         *err = p.error;
@@ -577,7 +616,26 @@ void table_sql_free(table_sql *table)
     sqlite3_free(table->columns);
     sqlite3_free(table->indexes);
     sqlite3_free(table->name);
+    sqlite3_free(table->store);
     sqlite3_free(table->sql);
     sqlite3_free(table->declare);
     sqlite3_free(table);
+}
+
+bool table_sql_is_same(const char *a, const char *b)
+{
+    sql_token x = {.text = a}, y = {.text = b};
+    bool is_text; /* a word after DEFAULT is a string */
+
+    do {
+        is_text = sql_token_is(&x, "DEFAULT");
+        sql_token_next(&x);
+        sql_token_next(&y);
+        if (x.kind != y.kind || x.length != y.length)
+            return false;
+        if (x.kind == TOKEN_WORD && !is_text ? sqlite3_strnicmp(x.text, y.text, x.length) != 0
+                                             : memcmp(x.text, y.text, (size_t)x.length) != 0)
+            return false;
+    } while (x.kind != TOKEN_END);
+    return true;
 }

@@ -54,7 +54,9 @@ typedef struct table_sql {
     int n_checks;
     check_sql *checks;   /* in the order in which they are written */
     bool storage_memory; /* storage=memory was given */
-    char *sql;     /* the arguments joined by ", ": what the table carries as its definition */
+    char *store;         /* of store=NAME, or NULL */
+    char *sql;     /* the arguments but for options, joined by ", ": what the table carries as its
+                   ** definition; "" with a store: there are no columns, those are the store's table's */
     char *declare; /* for sqlite3_declare_vtab: see below */
     int n_hidden;  /* hidden columns in `declare`, after the n_columns real ones */
 } table_sql;
@@ -69,5 +71,9 @@ typedef struct table_sql {
 ** already), and "_revision" INTEGER. No column may be named "_command" or "_revision". */
 int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **err);
 void table_sql_free(table_sql *def); /* accepts NULL */
+
+/* Whether two definitions (table_sql.sql) are the same but for white space, comments and the case of
+** words. */
+bool table_sql_is_same(const char *a, const char *b);
 
 #endif

@@ -47,6 +47,8 @@ static int connection_init(sqlite3 *db, char **err)
         return rc;
     rc = functions_register(c);
     if (!rc)
+        rc = attach_register(c);
+    if (!rc)
         rc = manager_register(c);
     if (!rc)
         rc = check_register(c);

@@ -1,4 +1,4 @@
-/* transaction.c - SQLite's transactions and savepoints, mapped to one sdb_txn per connection.
+/* transaction.c - SQLite's transactions and savepoints, mapped to one sdb_txn for each store.
 **
 ** A virtual table of its own in the TEMP schema, statedb_txn, without rows: the manager. SQLite
 ** calls the transaction methods of a virtual table only from its first write on, and forgets one
@@ -17,7 +17,7 @@
 ** list of tables (sqlite3VtabBegin reserves one entry before it calls xBegin and fills it after).
 **
 ** LEVELS. SQLite numbers its savepoints, those of statements included, from 0; a table that joins
-** in the middle hears of the innermost only. Nothing was written before the txn began: all levels
+** in the middle hears of the innermost only. The same for each store: nothing was written there before its txn began: all levels
 ** that were there by then mean one state, the beginning: to return to it is to abort the txn; the
 ** next write begins another. The levels after it are the txn's own savepoints, from 0.
 **
@@ -70,39 +70,40 @@ bool txn_is_alone(conn *c)
 
 /* A running statement that is expired fails as soon as it opens one more cursor on an ordinary table:
 ** for the mere sake of a better plan that is left for later. */
-void txn_indexes_changed(conn *c, bool at_once)
+void txn_indexes_changed(store *s, bool at_once)
 {
-    c->has_old_plans = true;
-    c->index_level = c->n_levels;
+    s->conn->has_old_plans = true;
+    s->index_level = s->n_levels;
     if (at_once)
-        plans_expire(c);
+        plans_expire(s->conn);
 }
 
 /* ---------------------------------------------------------------- the txn */
 
-static int txn_begin(conn *c)
+static int txn_begin(store *s)
 {
-    c->level_base = NO_LEVEL;
-    c->n_levels = 0;
-    c->index_level = -1;
-    return error_code(sdb_txn_begin(c->store, &c->txn));
+    s->level_base = NO_LEVEL;
+    s->n_levels = 0;
+    s->index_level = -1;
+    return error_code(sdb_txn_begin(s->db, &s->txn));
 }
 
-static void txn_abort(conn *c)
+static void txn_abort(store *s)
 {
-    if (!c->txn)
+    if (!s->txn)
         return;
-    sdb_txn_abort(c->txn);
-    c->txn = NULL;
-    c->n_writes++;
-    if (c->index_level >= 0)
-        plans_expire(c);
+    sdb_txn_abort(s->txn);
+    s->txn = NULL;
+    s->n_writes++;
+    if (s->index_level >= 0)
+        plans_expire(s->conn);
 }
 
 /* The SQLite transaction has ended, or the manager has vanished from it. */
 static void txn_end(conn *c)
 {
-    txn_abort(c);
+    for (store *s = c->stores; s; s = s->next)
+        txn_abort(s);
     if (c->has_old_plans && txn_is_alone(c))
         plans_expire(c);
     c->manager = NULL;
@@ -173,8 +174,9 @@ static int manager_enroll(conn *c, char **err)
     return rc;
 }
 
-int txn_enroll(conn *c, char **err)
+int txn_enroll(store *s, char **err)
 {
+    conn *c = s->conn;
     int rc = txn_verify(c);
 
     if (c->n_evaluating) {
@@ -185,15 +187,16 @@ int txn_enroll(conn *c, char **err)
     }
     if (!rc && !c->manager)
         rc = manager_enroll(c, err);
-    if (!rc && !c->txn)
-        rc = txn_begin(c);
+    if (!rc && !s->txn)
+        rc = txn_begin(s);
     return rc;
 }
 
 void txn_close(conn *c)
 {
     c->has_old_plans = false;
-    c->index_level = -1;
+    for (store *s = c->stores; s; s = s->next)
+        s->index_level = -1;
     txn_end(c);
     txn_forget_statement(c);
 }
@@ -207,7 +210,7 @@ static int manager_begin(sqlite3_vtab *vtab)
 
     if (c->manager)
         return SQLITE_OK;
-    assert(!c->txn && c->state == TXN_NONE);
+    assert(c->state == TXN_NONE);
     c->manager = vtab;
     c->state = TXN_OPEN;
     return SQLITE_OK;
@@ -222,8 +225,9 @@ static int manager_sync(sqlite3_vtab *vtab)
         return SQLITE_OK;
     assert(c->state == TXN_OPEN || c->state == TXN_SYNCED);
     rc = txn_verify(c);
-    if (!rc && c->txn)
-        rc = error_code(sdb_txn_prepare(c->txn));
+    for (store *s = c->stores; s && !rc; s = s->next)
+        if (s->txn)
+            rc = error_code(sdb_txn_prepare(s->txn));
     if (!rc && c->manager)
         c->state = TXN_SYNCED;
     return rc;
@@ -232,16 +236,16 @@ static int manager_sync(sqlite3_vtab *vtab)
 static int manager_commit(sqlite3_vtab *vtab)
 {
     conn *c = ((manager *)vtab)->conn;
-    int rc = SDB_OK;
 
     if (vtab != c->manager)
         return SQLITE_OK;
     assert(c->state == TXN_SYNCED);
-    if (c->txn)
-        rc = sdb_txn_commit(c->txn);
-    assert(rc == SDB_OK); /* prepared, and nothing written since */
-    if (rc == SDB_OK)
-        c->txn = NULL;
+    for (store *s = c->stores; s; s = s->next) {
+        int rc = s->txn ? sdb_txn_commit(s->txn) : SDB_OK;
+        assert(rc == SDB_OK); /* prepared, and nothing written since */
+        if (rc == SDB_OK)
+            s->txn = NULL;
+    }
     txn_end(c);
     return SQLITE_OK;
 }
@@ -257,72 +261,92 @@ static int manager_rollback(sqlite3_vtab *vtab)
 
 static bool has_levels(conn *c, sqlite3_vtab *vtab)
 {
-    if (vtab != c->manager || !c->txn)
+    if (vtab != c->manager)
         return false;
     assert(c->state == TXN_OPEN || c->state == TXN_SYNCED);
     return true;
+}
+
+static void level_release(store *s, int level)
+{
+    if (level < s->level_base) {
+        if (s->n_levels)
+            sdb_txn_release(s->txn, 0);
+        s->level_base = level;
+        s->n_levels = 0;
+    } else if (level - s->level_base < s->n_levels) {
+        s->n_levels = level - s->level_base;
+        sdb_txn_release(s->txn, s->n_levels);
+    }
+    if (s->index_level > s->n_levels)
+        s->index_level = s->n_levels;
+}
+
+/* SQLite opens a statement's level once for each schema the statement writes, and may skip levels
+** when statements overlap: the skipped ones mean the present state too, as in its own pager. */
+static int level_begin(store *s, int level)
+{
+    int savepoint;
+    int rc = SDB_OK;
+
+    level_release(s, level);
+    while (!rc && s->level_base + s->n_levels <= level) {
+        rc = sdb_txn_savepoint(s->txn, &savepoint);
+        if (!rc) {
+            assert(savepoint == s->n_levels);
+            s->n_levels++;
+        }
+    }
+    return error_code(rc);
+}
+
+static void level_rollback(store *s, int level)
+{
+    if (level < s->level_base) {
+        txn_abort(s);
+    } else if (level - s->level_base < s->n_levels) {
+        sdb_txn_rollback_to(s->txn, level - s->level_base);
+        s->n_levels = level - s->level_base + 1;
+        s->n_writes++;
+        if (s->index_level >= s->n_levels) {
+            s->index_level = s->n_levels - 1;
+            plans_expire(s->conn);
+        }
+    }
 }
 
 static int manager_release(sqlite3_vtab *vtab, int level)
 {
     conn *c = ((manager *)vtab)->conn;
 
-    if (!has_levels(c, vtab))
-        return SQLITE_OK;
-    if (level < c->level_base) {
-        if (c->n_levels)
-            sdb_txn_release(c->txn, 0);
-        c->level_base = level;
-        c->n_levels = 0;
-    } else if (level - c->level_base < c->n_levels) {
-        c->n_levels = level - c->level_base;
-        sdb_txn_release(c->txn, c->n_levels);
-    }
-    if (c->index_level > c->n_levels)
-        c->index_level = c->n_levels;
+    for (store *s = has_levels(c, vtab) ? c->stores : NULL; s; s = s->next)
+        if (s->txn)
+            level_release(s, level);
     return SQLITE_OK;
 }
 
-/* SQLite opens a statement's level once for each schema the statement writes, and may skip levels
-** when statements overlap: the skipped ones mean the present state too, as in its own pager. */
 static int manager_savepoint(sqlite3_vtab *vtab, int level)
 {
     conn *c = ((manager *)vtab)->conn;
-    int savepoint;
-    int rc = SDB_OK;
+    int rc = SQLITE_OK;
 
     if (!has_levels(c, vtab))
         return SQLITE_OK;
-    manager_release(vtab, level);
-    while (!rc && c->level_base + c->n_levels <= level) {
-        rc = sdb_txn_savepoint(c->txn, &savepoint);
-        if (!rc) {
-            assert(savepoint == c->n_levels);
-            c->n_levels++;
-        }
-    }
+    for (store *s = c->stores; s && !rc; s = s->next)
+        if (s->txn)
+            rc = level_begin(s, level);
     if (!rc)
         c->state = TXN_OPEN;
-    return error_code(rc);
+    return rc;
 }
 
 static int manager_rollback_to(sqlite3_vtab *vtab, int level)
 {
     conn *c = ((manager *)vtab)->conn;
 
-    if (!has_levels(c, vtab))
-        return SQLITE_OK;
-    if (level < c->level_base) {
-        txn_abort(c);
-    } else if (level - c->level_base < c->n_levels) {
-        sdb_txn_rollback_to(c->txn, level - c->level_base);
-        c->n_levels = level - c->level_base + 1;
-        c->n_writes++;
-        if (c->index_level >= c->n_levels) {
-            c->index_level = c->n_levels - 1;
-            plans_expire(c);
-        }
-    }
+    for (store *s = has_levels(c, vtab) ? c->stores : NULL; s; s = s->next)
+        if (s->txn)
+            level_rollback(s, level);
     return SQLITE_OK;
 }
 
@@ -381,12 +405,21 @@ static int manager_disconnect(sqlite3_vtab *vtab)
     return SQLITE_OK;
 }
 
+static bool has_txn(const conn *c)
+{
+    const store *s = c->stores;
+
+    while (s && !s->txn)
+        s = s->next;
+    return s != NULL;
+}
+
 /* Not inside a transaction: what is written there would lose its only tie to SQLite. */
 static int manager_drop(sqlite3_vtab *vtab)
 {
     conn *c = ((manager *)vtab)->conn;
 
-    if (c->txn || !sqlite3_get_autocommit(c->db)) {
+    if (has_txn(c) || !sqlite3_get_autocommit(c->db)) {
         sqlite3_log(SQLITE_LOCKED, "statedb: temp.statedb_txn cannot be dropped in a transaction");
         return SQLITE_LOCKED;
     }

@@ -5,7 +5,7 @@
 ** not at all. So xUpdate is atomic by itself, as it must be: SQLite makes no savepoint for a single
 ** row. The conflict mode of the statement is applied by SQLite to the code returned; only REPLACE,
 ** which deletes the rows in the way, is done here. */
-#include "ext.h"
+#include "view.h"
 
 #include <assert.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static int default_value(vtable *t, int column, sdb_value *out)
         sqlite3_free(sql);
     }
     if (!rc)
-        rc = expression_step(t->conn, *stmt);
+        rc = expression_step(t->store, *stmt);
     if (rc == SQLITE_ROW)
         return value_get_affinity(sqlite3_column_value(*stmt, 0), def->affinity, out);
     if (rc == SQLITE_NOMEM)
@@ -137,7 +137,7 @@ static int rowid_get(sqlite3_value *value, int64_t *out)
 /* One more than the largest; when that is used up, any that is free, as SQLite does it. */
 static int rowid_new(vtable *t, int64_t *out)
 {
-    sdb_txn *txn = t->conn->txn;
+    sdb_txn *txn = t->store->txn;
     int64_t rowid = 0;
     int rc = sdb_txn_last_rowid(txn, t->table, &rowid);
 
@@ -191,7 +191,7 @@ static int rowid_update(vtable *t, sqlite3_value **argv, int64_t old, int64_t *o
 ** *savepoint is -1 without. The old row must be looked up again after each change. */
 static int victims_delete(vtable *t, const sdb_row **old, int *savepoint)
 {
-    sdb_txn *txn = t->conn->txn;
+    sdb_txn *txn = t->store->txn;
     int64_t rowid = *old ? sdb_row_rowid(*old) : 0;
     const sdb_row *victim;
     int n_indexes = sdb_txn_indexes(txn, t->table);
@@ -213,7 +213,7 @@ static int victims_delete(vtable *t, const sdb_row **old, int *savepoint)
 
 static int staged_replace(vtable *t, const sdb_row *old)
 {
-    sdb_txn *txn = t->conn->txn;
+    sdb_txn *txn = t->store->txn;
     int savepoint = -1;
     int rc = victims_delete(t, &old, &savepoint);
 
@@ -230,7 +230,7 @@ static int staged_replace(vtable *t, const sdb_row *old)
 /* SQLite checks the rowid first, and then the youngest index. */
 static int staged_check(vtable *t, const sdb_row *old)
 {
-    sdb_txn *txn = t->conn->txn;
+    sdb_txn *txn = t->store->txn;
 
     if (sdb_stage_clash(txn, SDB_BY_ROWID, old))
         return error_unique(t, SDB_BY_ROWID);
@@ -243,7 +243,7 @@ static int staged_check(vtable *t, const sdb_row *old)
 /* Put t->row into the table under this rowid, in place of `old` where that is not NULL. */
 static int row_put(vtable *t, int64_t rowid, const sdb_row *old)
 {
-    sdb_txn *txn = t->conn->txn;
+    sdb_txn *txn = t->store->txn;
     int rc = sdb_stage(txn, t->table, rowid, t->row);
 
     if (rc)
@@ -262,7 +262,7 @@ static int row_put(vtable *t, int64_t rowid, const sdb_row *old)
 /* AUTOINCREMENT: a rowid is used up by a row that is ignored, too. */
 static int sequence_advance(vtable *t, int64_t rowid, int rc)
 {
-    sdb_txn *txn = t->conn->txn;
+    sdb_txn *txn = t->store->txn;
     bool is_ignored = (rc & 0xff) == SQLITE_CONSTRAINT &&
                       sqlite3_vtab_on_conflict(t->conn->db) == SQLITE_IGNORE;
 
@@ -298,7 +298,7 @@ static int row_insert(vtable *t, sqlite3_value **argv, sqlite3_int64 *rowid)
 static int row_update(vtable *t, sqlite3_value **argv)
 {
     int64_t rowid = sqlite3_value_int64(argv[0]);
-    const sdb_row *old = sdb_txn_get(t->conn->txn, t->table, rowid);
+    const sdb_row *old = sdb_txn_get(t->store->txn, t->table, rowid);
     sqlite3_value *command = argv[2 + column_command(t->def)];
     int rc;
 
@@ -320,25 +320,25 @@ static int row_update(vtable *t, sqlite3_value **argv)
 
 static int row_delete(vtable *t, int64_t rowid)
 {
-    const sdb_row *old = sdb_txn_get(t->conn->txn, t->table, rowid);
+    const sdb_row *old = sdb_txn_get(t->store->txn, t->table, rowid);
 
-    return old ? error_core(t, sdb_delete(t->conn->txn, t->table, old)) : SQLITE_OK;
+    return old ? error_core(t, sdb_delete(t->store->txn, t->table, old)) : SQLITE_OK;
 }
 
 /* ---------------------------------------------------------------- xUpdate */
 
 int write_begin(vtable *t)
 {
-    conn *c = t->conn;
-    int rc = t->is_in_file ? vtable_refuse_file(t) : txn_enroll(c, &t->base.zErrMsg);
+    store *s = t->store;
+    int rc = t->is_in_file ? vtable_refuse_file(t) : txn_enroll(s, &t->base.zErrMsg);
 
     if (rc)
         return rc;
-    c->n_writes++;
-    rc = sdb_txn_lock(c->txn, t->table);
+    s->n_writes++;
+    rc = view_lacks((view){.txn = s->txn}, t) ? SDB_MISUSE : sdb_txn_lock(s->txn, t->table);
     if (rc == SDB_MISUSE) { /* not the table that the transaction sees */
         rc = vtable_find(t);
-        return rc ? rc : error_core(t, sdb_txn_lock(c->txn, t->table));
+        return rc ? rc : error_core(t, sdb_txn_lock(s->txn, t->table));
     }
     return error_core(t, rc);
 }

@@ -53,7 +53,7 @@ static void check_accepted(const char *body, const char *native, const table_sql
     char *err = native_create(table->declare);
     char *ours;
     char *theirs;
-    bool is_native = !table->storage_memory;
+    bool is_native = !table->storage_memory && !table->store;
 
     check(!err, "declared", table->declare, err);
     ours = native_columns(table->n_columns, table->rowid_column);

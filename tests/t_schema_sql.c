@@ -638,9 +638,10 @@ static void t_own_errors(void **state)
         {"LIKE host", "LIKE is not supported yet; a column of that name needs quotes"},
         {"a, WITHOUT ROWID", "WITHOUT ROWID is not supported yet; a column of that name needs quotes"},
         {"a, strict", "strict is not supported yet; a column of that name needs quotes"},
-        {"a, store = 'fleet'", "store= is not supported yet"},
+        {"a, store = ''", "store= needs a name"},
+        {"a, store = 'a', store = 'a'", "store= is given twice"},
         {"a, storage=disk", "unknown storage: disk (there is storage=memory)"},
-        {"a, colour=red", "unknown option: colour (there is storage=memory)"},
+        {"a, colour=red", "unknown option: colour (there are store=NAME and storage=memory)"},
         {"a, storage=", "near \")\": syntax error"},
         {"a, storage=(1)", "near \"(\": syntax error"},
         {"a, storage=memory memory", "near \"memory\": syntax error"},
@@ -759,6 +760,54 @@ static void t_arguments(void **state)
     assert_int_equal(SQLITE_ERROR, table_sql_parse(3, argv, &table, &err));
     sqlite3_free(err);
     table_sql_free(NULL);
+}
+
+/* Options are no part of the definition. */
+static void t_store(void **state)
+{
+    const char *argv[] = {"statedb", "temp", "t", "store = 'fleet'", "a int", " storage=memory ", "b"};
+    const char *join[] = {"statedb", "temp", "t", "/* the */ \"store\"=fleet"};
+    table_sql *table;
+    char *err = NULL;
+
+    (void)state;
+    assert_int_equal(SQLITE_OK, table_sql_parse(7, argv, &table, &err));
+    assert_string_equal("a int, b", table->sql);
+    assert_string_equal("fleet", table->store);
+    assert_true(table->storage_memory);
+    assert_int_equal(2, table->n_columns);
+    table_sql_free(table);
+    assert_int_equal(SQLITE_OK, table_sql_parse(4, join, &table, &err));
+    assert_string_equal("", table->sql);
+    assert_string_equal("fleet", table->store);
+    assert_int_equal(0, table->n_columns);
+    table_sql_free(table);
+}
+
+static void t_same(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool is_same;
+    } cases[] = {
+        {"", "", true},
+        {"a", "A", true},
+        {"a INT, b", "a int ,b -- the other", true},
+        {"a", "\"a\"", false},
+        {"\"a\"", "\"A\"", false},
+        {"a, b", "a", false},
+        {"a", "a, b", false},
+        {"a DEFAULT 'x'", "a default 'x'", true},
+        {"a DEFAULT 'x'", "a DEFAULT 'X'", false},
+        {"a DEFAULT x", "a DEFAULT X", false},
+        {"a DEFAULT x NOT NULL", "a DEFAULT x not null", true},
+        {"a TEXT", "a TEXTS", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (table_sql_is_same(cases[i].a, cases[i].b) != cases[i].is_same)
+            fail_msg("%s | %s", cases[i].a, cases[i].b);
 }
 
 /* ---------------------------------------------------------------- limits */
@@ -881,8 +930,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(t_types),         cmocka_unit_test(t_native_tables),
         cmocka_unit_test(t_native_errors), cmocka_unit_test(t_own_errors),
-        cmocka_unit_test(t_checks),        cmocka_unit_test(t_indexes),       cmocka_unit_test(t_declare),
-        cmocka_unit_test(t_arguments),     cmocka_unit_test(t_limits),
+        cmocka_unit_test(t_checks),        cmocka_unit_test(t_indexes),
+        cmocka_unit_test(t_declare),       cmocka_unit_test(t_arguments),
+        cmocka_unit_test(t_store),         cmocka_unit_test(t_same),
+        cmocka_unit_test(t_limits),
         cmocka_unit_test(t_no_memory),
     };
     sqlite3_mem_methods failing;

@@ -163,12 +163,41 @@ static const step steps_prefix[] = {
     {"DELETE FROM t WHERE statedb_lpm(net, '11.1.1.1')", "DELETE FROM t WHERE net = '11.0.0.0/8'"},
 };
 
+/* Tables of two shared stores, and one of the connection's own. */
+static const step steps_shared[] = {
+    {"CREATE VIRTUAL TABLE t USING statedb(a UNIQUE, b, store=one)", "CREATE TABLE t(a UNIQUE, b)"},
+    {"CREATE VIRTUAL TABLE u USING statedb(a UNIQUE, b, store=two)", "CREATE TABLE u(a UNIQUE, b)"},
+    {"CREATE VIRTUAL TABLE w USING statedb(a UNIQUE, b)", "CREATE TABLE w(a UNIQUE, b)"},
+    {"INSERT INTO t VALUES(1, 1), (2, 2)", NULL},
+    {"SELECT statedb_attach('one')", "SELECT 0"},
+    {"BEGIN", NULL},
+    {"SELECT * FROM t", NULL},
+    {"SAVEPOINT one", NULL},
+    {"INSERT INTO u SELECT * FROM t", NULL},
+    {"SAVEPOINT two", NULL},
+    {"INSERT INTO w SELECT * FROM u", NULL},
+    {"INSERT INTO t SELECT a + 2, b FROM w", NULL},
+    {"ROLLBACK TO two", NULL},
+    {"SELECT * FROM t, u", NULL},
+    {"UPDATE u SET b = a || b", NULL},
+    {"ALTER TABLE u RENAME TO z", NULL},
+    {"RELEASE one", NULL},
+    {"COMMIT", NULL},
+    {"SELECT * FROM z, t", NULL},
+    {"BEGIN", NULL},
+    {"DROP TABLE z", NULL},
+    {"ROLLBACK", NULL},
+    {"DELETE FROM z", NULL},
+};
+
 /* clang-format on */
 
 static const script all = {NULL, steps_all, sizeof steps_all / sizeof *steps_all};
 static const script young = {"BEGIN; SAVEPOINT one", steps_young,
                              sizeof steps_young / sizeof *steps_young};
 static const script prefix = {NULL, steps_prefix, sizeof steps_prefix / sizeof *steps_prefix};
+
+static const script shared = {NULL, steps_shared, sizeof steps_shared / sizeof *steps_shared};
 
 enum { LIMIT = 20000 };
 
@@ -477,6 +506,13 @@ static void test_faults_of_prefix_errors(void **state)
     }
 }
 
+static void test_faults_in_shared_stores(void **state)
+{
+    (void)state;
+    sweep(&shared, false);
+    sweep(&shared, true);
+}
+
 /* Opening and loading: a connection that could not load can be closed, or load again. */
 static void open_sweep(bool is_persistent)
 {
@@ -521,6 +557,7 @@ int main(void)
         cmocka_unit_test(test_faults_of_a_young_manager),
         cmocka_unit_test(test_faults_of_prefixes),
         cmocka_unit_test(test_faults_of_prefix_errors),
+        cmocka_unit_test(test_faults_in_shared_stores),
     };
     return cmocka_run_group_tests_name("sql_oom", tests, memory_setup, NULL);
 }

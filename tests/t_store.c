@@ -400,6 +400,14 @@ static void test_tables(void **state)
     assert_int_equal(sdb_txn_create_table(txn, &def, &t), SDB_OK);
     put_some(txn, t, 0, 20);
     assert_int_equal(sdb_txn_create_table(txn, &def, &u), SDB_EXISTS);
+    def.name = "T"; /* the case does not matter */
+    assert_int_equal(sdb_txn_create_table(txn, &def, &u), SDB_EXISTS);
+    def.name = "t";
+    assert_ptr_equal(sdb_txn_table(txn, "T"), t);
+    assert_ptr_equal(sdb_txn_next_table(txn, NULL), t);
+    assert_null(sdb_txn_next_table(txn, t));
+    assert_int_equal(sdb_txn_rename_table(txn, t, "T"), SDB_OK);
+    assert_string_equal(sdb_txn_name(txn, t), "T");
     sdb_txn_rollback_to(txn, sp);
     assert_null(sdb_txn_table(txn, "t"));
     assert_int_equal(sdb_txn_create_table(txn, &def, &t), SDB_OK);

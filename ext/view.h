@@ -1,0 +1,75 @@
+/* view.h - what a connection reads: one version of a store. */
+#ifndef STATEDB_VIEW_H
+#define STATEDB_VIEW_H
+
+#include "ext.h"
+
+/* A version of the store to be read: a txn's, or where that is NULL a snapshot's, or with neither
+** the tables as they were created. */
+typedef struct view {
+    sdb_txn *txn;
+    sdb_snapshot *snapshot;
+} view;
+
+/* What a cursor would read that starts now. An SDB_ code. */
+int view_begin(store *s, view *out);
+void view_end(store *s, view v);
+
+/* No cursor of the connection is open any more. */
+void view_close(store *s);
+
+/* A number for the table's set of indexes; 0: as it was created, or the table is not there. */
+static inline uint64_t view_indexes_id(view v, const sdb_table *table)
+{
+    return v.txn        ? sdb_txn_indexes_id(v.txn, table)
+           : v.snapshot ? sdb_snapshot_indexes_id(v.snapshot, table)
+                        : 0;
+}
+
+static inline int view_indexes(view v, const sdb_table *table)
+{
+    return v.txn        ? sdb_txn_indexes(v.txn, table)
+           : v.snapshot ? sdb_snapshot_indexes(v.snapshot, table)
+                        : sdb_table_indexes(table);
+}
+
+static inline const sdb_index_def *view_index(view v, const sdb_table *table, int index)
+{
+    return v.txn        ? sdb_txn_index(v.txn, table, index)
+           : v.snapshot ? sdb_snapshot_index(v.snapshot, table, index)
+                        : sdb_table_index(table, index);
+}
+
+/* The table's name there, or NULL. */
+static inline const char *view_name(view v, const sdb_table *table)
+{
+    return v.txn ? sdb_txn_name(v.txn, table) : sdb_snapshot_name(v.snapshot, table);
+}
+
+/* Whether the table of a shared store has been dropped by then, or has got another name. (Where one of
+** the connection's own is not in the version, core says SDB_MISUSE.) */
+bool view_lacks_shared(view v, const vtable *t);
+static inline bool view_lacks(view v, const vtable *t)
+{
+    return t->store->name && view_lacks_shared(v, t);
+}
+
+static inline sdb_table *view_table(view v, const char *name)
+{
+    return v.txn ? sdb_txn_table(v.txn, name) : sdb_snapshot_table(v.snapshot, name);
+}
+
+/* All tables: the first after NULL, NULL after the last. */
+static inline sdb_table *view_next_table(view v, const sdb_table *after)
+{
+    return v.txn ? sdb_txn_next_table(v.txn, after) : sdb_snapshot_next_table(v.snapshot, after);
+}
+
+static inline uint64_t view_count(view v, const sdb_table *table)
+{
+    return v.txn        ? sdb_txn_count(v.txn, table)
+           : v.snapshot ? sdb_snapshot_count(v.snapshot, table)
+                        : 0;
+}
+
+#endif
