@@ -353,6 +353,47 @@ int sdb_cursor_next(sdb_cursor *cur)
     return rc == SDB_OK ? SDB_DONE : rc;
 }
 
+/* How many rows of the range are behind the one it is at, in a tree where nothing is left out. */
+static uint64_t rows_left(const sdb_cursor *cur)
+{
+    const sdb_iter *it = &cur->it;
+    const uint8_t *lo = cur->bounds.at, *hi = lo + cur->n_lo;
+    if (!cur->end)
+        return UINT64_MAX; /* to the end of what the iterator goes through */
+    uint64_t rank = sdb_iter_rank(it);
+    return cur->reverse
+               ? rank - sdb_radix_rank(it->leaves, it->base, it->root, lo, cur->n_lo)
+               : sdb_radix_rank(it->leaves, it->base, it->root, hi, cur->bounds.n - cur->n_lo) - rank - 1;
+}
+
+int sdb_cursor_skip(sdb_cursor *cur, uint64_t n)
+{
+    sdb_iter *it = &cur->it;
+    int kind = it->leaf && !cur->sorted ? cur->index->def.kind : SDB_RADIX;
+    int rc = it->leaf ? SDB_OK : SDB_DONE;
+    if (rc == SDB_DONE || n == 0)
+        return rc;
+    if (kind == SDB_LPM || (kind == SDB_MULTI && cur->is_many)) {
+        while (rc == SDB_OK && n-- > 0)
+            rc = sdb_cursor_next(cur);
+        return rc;
+    }
+    uint64_t left = cur->sorted      ? (cur->reverse ? cur->at - cur->stop : cur->stop - cur->at) - 1
+                    : cur->is_single ? 0
+                                     : rows_left(cur);
+    if (n > left) {
+        it->leaf = 0;
+        return SDB_DONE;
+    }
+    if (cur->sorted) {
+        cur->at = cur->reverse ? cur->at - n : cur->at + n;
+        it->leaf = cur->sorted->row[cur->at];
+        return SDB_OK;
+    }
+    rc = sdb_iter_skip(it, n, cur->reverse);
+    return kind == SDB_MULTI ? entry_settle(cur, rc) : rc;
+}
+
 const sdb_row *sdb_cursor_row(const sdb_cursor *cur)
 {
     if (!cur->it.leaf)

@@ -20,18 +20,22 @@ static const sdb_leaves *rowid_leaves(const sdb_version *v)
     return &v->set->at[SDB_BY_ROWID]->leaves;
 }
 
+sdb_link sdb_lpm_index_first(const uint8_t *base, sdb_link rows)
+{
+    while (rows && !(rows & SDB_LEAF)) {
+        const sdb_node *n = sdb_at(base, rows);
+        rows = sdb_node_child(n, sdb_node_next(n, SDB_POS_LEAF));
+    }
+    return rows;
+}
+
 sdb_link sdb_lpm_index_find(const sdb_version *v, int index, const uint8_t *key, size_t len)
 {
     const uint8_t *base = v->table->arena.base;
     if (len == 0)
         return 0;
     sdb_prefix p = prefix_of(key, len);
-    sdb_link link = sdb_lpm_get(base, v->root[index], &p);
-    while (link && !(link & SDB_LEAF)) {
-        const sdb_node *n = sdb_at(base, link);
-        link = sdb_node_child(n, sdb_node_next(n, SDB_POS_LEAF));
-    }
-    return link;
+    return sdb_lpm_index_first(base, sdb_lpm_get(base, v->root[index], &p));
 }
 
 size_t sdb_lpm_index_need(const sdb_arena *a, const uint8_t *key, size_t len)

@@ -9,7 +9,8 @@
 #include "lpm.h"
 #include "table.h"
 
-/* The first row of a prefix, or 0. */
+/* The first of the rows that a prefix links to, or 0; that of a prefix by its key. */
+sdb_link sdb_lpm_index_first(const uint8_t *base, sdb_link rows);
 sdb_link sdb_lpm_index_find(const sdb_version *v, int index, const uint8_t *key, size_t len);
 
 /* What one row in or out may allocate and retire. */

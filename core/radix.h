@@ -142,6 +142,10 @@ SDB_MUST int sdb_iter_prefix(sdb_iter *it, const uint8_t *key, size_t len, bool 
 SDB_MUST int sdb_iter_next(sdb_iter *it);
 SDB_MUST int sdb_iter_prev(sdb_iter *it);
 
+/* n leaves on, or back; how many leaves are before the one it is at. O(depth × children). */
+SDB_MUST int sdb_iter_skip(sdb_iter *it, uint64_t n, bool back);
+uint64_t sdb_iter_rank(const sdb_iter *it);
+
 /* ---------------------------------------------------------------- check (radix_check.c) */
 
 /* Walk a tree: every node well-formed, counts right, no stamp above its parent's or `stamp`, keys in

@@ -136,6 +136,79 @@ int sdb_iter_prev(sdb_iter *it)
     return SDB_DONE;
 }
 
+/* ---------------------------------------------------------------- many at once */
+
+/* In either direction; a node's own leaf is its first entry. */
+static int pos_begin(const sdb_node *n, bool back)
+{
+    return back ? sdb_node_last(n) : n->leaf ? SDB_POS_LEAF : sdb_node_next(n, SDB_POS_LEAF);
+}
+
+static int pos_after(const sdb_node *n, int pos, bool back)
+{
+    if (!back)
+        return sdb_node_next(n, pos);
+    int before = pos == SDB_POS_LEAF ? SDB_POS_NONE : sdb_node_prev(n, pos);
+    return before == SDB_POS_NONE && pos != SDB_POS_LEAF && n->leaf ? SDB_POS_LEAF : before;
+}
+
+static sdb_link link_at(const sdb_node *n, int pos)
+{
+    return pos == SDB_POS_LEAF ? n->leaf : sdb_node_child(n, pos);
+}
+
+/* Down to leaf number n of a subtree, from 1, counted in that direction. */
+static int down_to(sdb_iter *it, sdb_link link, uint64_t n, bool back)
+{
+    while (!(link & SDB_LEAF)) {
+        const sdb_node *node = sdb_at(it->base, link);
+        int pos = pos_begin(node, back);
+        uint64_t below;
+        while ((below = sdb_radix_count(it->base, link_at(node, pos))) < n) {
+            n -= below;
+            pos = pos_after(node, pos, back);
+        }
+        if (push(it, node, pos) != SDB_OK)
+            return SDB_NOMEM;
+        link = link_at(node, pos);
+    }
+    it->leaf = link;
+    return SDB_OK;
+}
+
+int sdb_iter_skip(sdb_iter *it, uint64_t n, bool back)
+{
+    if (n == 0)
+        return it->leaf ? SDB_OK : SDB_DONE;
+    for (; it->depth > it->bottom; it->depth--) {
+        sdb_step *top = &it->step[it->depth - 1];
+        for (int pos = pos_after(top->node, top->pos, back); pos != SDB_POS_NONE;
+             pos = pos_after(top->node, pos, back)) {
+            uint64_t below = sdb_radix_count(it->base, link_at(top->node, pos));
+            if (below >= n) {
+                top->pos = pos;
+                return down_to(it, link_at(top->node, pos), n, back);
+            }
+            n -= below;
+        }
+    }
+    it->leaf = 0;
+    return SDB_DONE;
+}
+
+uint64_t sdb_iter_rank(const sdb_iter *it)
+{
+    uint64_t before = 0;
+    for (int i = 0; i < it->depth; i++) {
+        const sdb_step *s = &it->step[i];
+        for (int pos = pos_begin(s->node, false); pos != s->pos; pos = pos_after(s->node, pos, false))
+            before += sdb_radix_count(it->base, link_at(s->node, pos));
+    }
+    return before;
+}
+
+/* ---------------------------------------------------------------- seeking */
+
 static void restart(sdb_iter *it)
 {
     it->depth = it->bottom = 0;

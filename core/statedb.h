@@ -530,6 +530,11 @@ SDB_MUST int sdb_cursor_seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb
 ** O(1). */
 SDB_MUST int sdb_cursor_next(sdb_cursor *cur);
 
+/* Go n rows further at once, as so many calls of sdb_cursor_next; 0 stays. After a seek that is the row
+** of that place in the range. O(depth), but O(n) in a prefix index, and in a multi index unless the
+** range is one key. */
+SDB_MUST int sdb_cursor_skip(sdb_cursor *cur, uint64_t n);
+
 /* The row the cursor is at; NULL before a seek and after SDB_DONE. */
 const sdb_row *sdb_cursor_row(const sdb_cursor *cur);
 
@@ -575,6 +580,18 @@ void sdb_watch_free(sdb_watch *watch);
 ** be held any longer. SDB_MISUSE as sdb_cursor_open and sdb_cursor_seek, SDB_NOMEM. */
 SDB_MUST int sdb_watch_arm(sdb_watch *watch, const sdb_snapshot *snap, sdb_table *table, int index,
                            const sdb_range *range);
+
+/* The same for what sdb_cursor_seek_prefix finds in a prefix index. It fires for changes of rows with
+**
+**   SDB_EXACT     this very prefix
+**   SDB_LONGEST   a prefix that covers it and is no shorter than the one that was the longest
+**   SDB_COVERS    any prefix that covers it
+**   SDB_WITHIN    any prefix that it covers
+**
+** and so for just those that change what is found. A commit's change of a prefix costs O(log watches +
+** watches on what that prefix covers). SDB_NOTPREFIX. */
+SDB_MUST int sdb_watch_arm_prefix(sdb_watch *watch, const sdb_snapshot *snap, sdb_table *table,
+                                  int index, sdb_prefix_op op, const sdb_value *prefix);
 void sdb_watch_disarm(sdb_watch *watch);
 
 /* Whether it has fired since it was last armed. */

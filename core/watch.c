@@ -3,6 +3,7 @@
 #include "watch.h"
 
 #include "key.h"
+#include "lpm_index.h"
 #include "mem.h"
 #include "multi_index.h"
 #include "wait.h"
@@ -21,6 +22,9 @@ struct sdb_watch {
     sdb_index *index;
     sdb_buf range; /* where it begins, range[0..n_lo), and where it ends: the rest; none: it does not */
     size_t n_lo;
+    enum { WATCH_KEYS, WATCH_COVERS, WATCH_WITHIN } what;
+    sdb_prefix prefix; /* in a prefix index: tell of those that cover it, or those that it covers, */
+    unsigned bits;     /* of no fewer bits than these */
     _Atomic bool is_fired;
     bool is_listed;               /* among its index's watches */
     bool is_touched;              /* in its table's list */
@@ -58,6 +62,33 @@ static int end_compare(const sdb_watch *w, const uint8_t *key, size_t len)
 static const sdb_watch *later_end(const sdb_watch *a, const sdb_watch *b)
 {
     return end_compare(a, b->range.at + b->n_lo, b->range.n - b->n_lo) >= 0 ? a : b;
+}
+
+/* A watch on prefixes stands where the addresses of its prefix are: a family and an address is a key.
+** Two prefixes have addresses in common only where one covers the other. */
+enum { PREFIX_KEY = 1 + sizeof((sdb_prefix){0}.addr) };
+
+static void prefix_ends(const sdb_prefix *p, uint8_t first[PREFIX_KEY], uint8_t last[PREFIX_KEY])
+{
+    first[0] = last[0] = p->family;
+    for (unsigned i = 0; i < sizeof p->addr; i++) {
+        unsigned bits = p->bits > 8 * i ? p->bits - 8 * i : 0; /* that are the prefix's in this byte */
+        first[1 + i] = p->addr[i];
+        last[1 + i] = (uint8_t)(p->addr[i] | (bits < 8 ? 0xff >> bits : 0));
+    }
+}
+
+/* Whether a change of a prefix (of a key: NULL) concerns a watch whose range it meets. */
+static bool is_told(const sdb_watch *w, const sdb_prefix *p)
+{
+    switch (w->what) {
+    case WATCH_COVERS:
+        return p->bits >= w->bits && sdb_prefix_covers(p, &w->prefix);
+    case WATCH_WITHIN:
+        return sdb_prefix_covers(&w->prefix, p);
+    default:
+        return true;
+    }
 }
 
 /* ---------------------------------------------------------------- the watches of an index */
@@ -162,18 +193,32 @@ static void touch(sdb_watch *w)
     w->table->touched = w;
 }
 
-static void touch_key(const sdb_index *index, const uint8_t *key, size_t len)
+/* Those whose range meets [first, last]; of those on prefixes, whom this one concerns. */
+static void touch_between(const sdb_index *index, sdb_bytes first, sdb_bytes last, const sdb_prefix *p)
 {
     const sdb_watches *all = &index->watches;
     for (sdb_watch *w = all->open; w; w = w->open_next)
-        if (begin_compare(w, key, len) <= 0)
+        if (begin_compare(w, last.at, last.n) <= 0)
             touch(w);
-    for (size_t i = watches_before(all, key, len); i-- > 0;) {
-        if (end_compare(all->reach[i], key, len) <= 0)
+    for (size_t i = watches_before(all, last.at, last.n); i-- > 0;) {
+        if (end_compare(all->reach[i], first.at, first.n) <= 0)
             break;
-        if (end_compare(all->at[i], key, len) > 0)
+        if (end_compare(all->at[i], first.at, first.n) > 0 && is_told(all->at[i], p))
             touch(all->at[i]);
     }
+}
+
+static void touch_key(const sdb_index *index, const uint8_t *key, size_t len)
+{
+    sdb_bytes only = {key, len};
+    touch_between(index, only, only, NULL);
+}
+
+static void touch_prefix(const sdb_index *index, const sdb_prefix *p)
+{
+    uint8_t first[PREFIX_KEY], last[PREFIX_KEY];
+    prefix_ends(p, first, last);
+    touch_between(index, (sdb_bytes){first, PREFIX_KEY}, (sdb_bytes){last, PREFIX_KEY}, p);
 }
 
 /* What a row has in an index: a key, or a set of them. */
@@ -184,9 +229,15 @@ static void touch_keys(const sdb_index *index, int i, const sdb_keys *keys)
         sdb_set set = sdb_keys_set(keys, i);
         for (const sdb_key_item *item; (item = sdb_set_next(&set)) != NULL;)
             touch_key(index, item->key, item->n);
-    } else {
-        const uint8_t *key = sdb_key_at(keys, i, &len);
+        return;
+    }
+    const uint8_t *key = sdb_key_at(keys, i, &len);
+    if (index->def.kind != SDB_LPM) {
         touch_key(index, key, len);
+    } else if (len > 0) { /* else the row is not in it */
+        sdb_prefix p;
+        memcpy(&p, key, sizeof p);
+        touch_prefix(index, &p);
     }
 }
 
@@ -313,41 +364,126 @@ static void fd_drain(const sdb_watch *w)
         ;
 }
 
-int sdb_watch_arm(sdb_watch *w, const sdb_snapshot *snap, sdb_table *table, int index,
-                  const sdb_range *range)
+/* The range is set; is_empty: nothing can be in it. */
+static int watch_arm(sdb_watch *w, const sdb_version *v, sdb_index *on, bool is_empty)
 {
     sdb_db *db = w->db;
-    const sdb_version *v = sdb_snapshot_version(snap, table);
-    if (!v || table->db != db || index < 0 || index >= v->set->n)
-        return SDB_MISUSE;
-    sdb_watch_disarm(w);
-    sdb_index *on = v->set->at[index];
-    int rc = sdb_index_bounds(on, range, &w->range, &w->n_lo);
-    if (rc < 0)
-        return rc;
-    bool is_empty = rc == SDB_DONE;
     pthread_mutex_lock(&db->mutex);
     pthread_mutex_lock(&db->watch_mutex);
-    rc = watches_reserve(&on->watches);
+    int rc = watches_reserve(&on->watches);
     if (rc == SDB_OK) {
         fd_drain(w);
         atomic_store(&w->is_fired, false);
-        w->table = sdb_table_ref(table);
+        w->table = sdb_table_ref(v->table);
         w->index = sdb_index_ref(on);
-        sdb_count(&table->count[SDB_N_WATCHES_ARMED], 1);
-        if (sdb_root_version(atomic_load(&db->root), table) != v) {
-            sdb_count(&table->count[SDB_N_WATCHES_FIRED], 1);
+        sdb_count(&w->table->count[SDB_N_WATCHES_ARMED], 1);
+        if (sdb_root_version(atomic_load(&db->root), w->table) != v) {
+            sdb_count(&w->table->count[SDB_N_WATCHES_FIRED], 1);
             fire(w);
-        } else if (!is_empty) {
+        } else {
             watches_add(&on->watches, w);
-            atomic_fetch_add_explicit(&table->n_watches, 1, memory_order_relaxed);
-            if (atomic_load_explicit(&table->owner, memory_order_relaxed))
+            atomic_fetch_add_explicit(&w->table->n_watches, 1, memory_order_relaxed);
+            if (!is_empty && atomic_load_explicit(&w->table->owner, memory_order_relaxed))
                 touch(w); /* it may have changed what we did not see it change */
         }
     }
     pthread_mutex_unlock(&db->watch_mutex);
     pthread_mutex_unlock(&db->mutex);
     return rc;
+}
+
+/* The version and the index to watch; what the watch was armed for is forgotten. */
+static int watch_begin(sdb_watch *w, const sdb_snapshot *snap, const sdb_table *table, int index,
+                       const sdb_version **v)
+{
+    *v = sdb_snapshot_version(snap, table);
+    if (!*v || table->db != w->db || index < 0 || index >= (*v)->set->n)
+        return SDB_MISUSE;
+    sdb_watch_disarm(w);
+    w->what = WATCH_KEYS;
+    return SDB_OK;
+}
+
+static int range_set(sdb_watch *w, const void *lo, size_t n_lo, const void *hi, size_t n_hi)
+{
+    w->range.n = 0;
+    int rc = sdb_buf_reserve(&w->range, n_lo + n_hi);
+    if (rc != SDB_OK)
+        return rc;
+    memcpy(w->range.at, lo, n_lo);
+    memcpy(w->range.at + n_lo, hi, n_hi);
+    w->n_lo = n_lo;
+    w->range.n = n_lo + n_hi;
+    return SDB_OK;
+}
+
+/* It is only told when the index goes. */
+static int watch_arm_empty(sdb_watch *w, const sdb_version *v, sdb_index *on)
+{
+    int rc = range_set(w, "\xff", 1, "\xff", 1);
+    return rc == SDB_OK ? watch_arm(w, v, on, true) : rc;
+}
+
+int sdb_watch_arm(sdb_watch *w, const sdb_snapshot *snap, sdb_table *table, int index,
+                  const sdb_range *range)
+{
+    const sdb_version *v;
+    int rc = watch_begin(w, snap, table, index, &v);
+    if (rc != SDB_OK)
+        return rc;
+    sdb_index *on = v->set->at[index];
+    if (on->def.kind == SDB_LPM) {
+        if (range->n_eq > 1 || range->lower || range->upper)
+            return SDB_MISUSE;
+        if (range->n_eq)
+            return sdb_watch_arm_prefix(w, snap, table, index, SDB_EXACT, range->eq);
+        w->range.n = w->n_lo = 0; /* all of it */
+    } else {
+        rc = sdb_index_bounds(on, range, &w->range, &w->n_lo);
+    }
+    if (rc == SDB_DONE)
+        return watch_arm_empty(w, v, on);
+    return rc == SDB_OK ? watch_arm(w, v, on, false) : rc;
+}
+
+/* Of the longest prefix that covers one; 0 where there is none, for then the shortest would be it. */
+static int longest_bits(const sdb_version *v, int index, const sdb_prefix *p, unsigned *bits)
+{
+    const uint8_t *base = v->table->arena.base;
+    sdb_link row = sdb_lpm_index_first(base, sdb_lpm_match(base, v->root[index], p));
+    *bits = 0;
+    if (!row)
+        return SDB_OK;
+    sdb_buf key = {0};
+    int rc = sdb_index_row_key(v->set->at[index], sdb_row_at(v->table, row), &key);
+    if (rc == SDB_OK)
+        *bits = ((const sdb_prefix *)(const void *)key.at)->bits;
+    sdb_buf_fini(&key);
+    return rc;
+}
+
+int sdb_watch_arm_prefix(sdb_watch *w, const sdb_snapshot *snap, sdb_table *table, int index,
+                         sdb_prefix_op op, const sdb_value *prefix)
+{
+    const sdb_version *v;
+    int rc = watch_begin(w, snap, table, index, &v);
+    if (rc != SDB_OK)
+        return rc;
+    sdb_index *on = v->set->at[index];
+    if (on->def.kind != SDB_LPM || op > SDB_WITHIN)
+        return SDB_MISUSE;
+    if (prefix->type == SDB_NULL)
+        return watch_arm_empty(w, v, on);
+    if (sdb_prefix_from(prefix, &w->prefix))
+        return SDB_NOTPREFIX;
+    uint8_t first[PREFIX_KEY], last[PREFIX_KEY + 1] = {0}; /* and behind the last address */
+    prefix_ends(&w->prefix, first, last);
+    rc = range_set(w, first, sizeof first, last, sizeof last);
+    w->what = op == SDB_WITHIN ? WATCH_WITHIN : WATCH_COVERS;
+    w->bits = op == SDB_EXACT ? w->prefix.bits : 0;
+    if (rc == SDB_OK && op == SDB_LONGEST)
+        rc = longest_bits(v, index, &w->prefix, &w->bits);
+    return rc == SDB_OK ? watch_arm(w, v, on, false) : rc;
 }
 
 bool sdb_watch_fired(const sdb_watch *w)

@@ -135,6 +135,39 @@ static void assert_version(const tree *t, sdb_link root, const model *m)
     sdb_iter_fini(&it);
 }
 
+/* From leaf `at` of the iterator's, go n on or back: to leaf `want`, or to none. */
+static void assert_skip(const tree *t, sdb_iter *it, const model *m, uint64_t n, bool back, size_t want,
+                        bool is_there)
+{
+    assert_int_equal(sdb_iter_skip(it, n, back), is_there ? SDB_OK : SDB_DONE);
+    if (is_there)
+        assert_ptr_equal(sdb_at(t->arena.base, it->leaf), m->at[want]);
+    else
+        assert_int_equal(it->leaf, 0);
+}
+
+/* Places by number: of the whole tree, and of the leaves that begin with a key. */
+static void assert_places(const tree *t, const model *m, const uint8_t *key, size_t len, size_t first,
+                          size_t end)
+{
+    sdb_iter it;
+    sdb_iter_init(&it);
+    sdb_iter_open(&it, &KEYED_LEAVES, t->arena.base, t->root);
+    for (int back = 0; back < 2 && m->n > 0; back++) {
+        size_t a = rnd(m->n), n = rnd(m->n + 2);
+        assert_int_equal(sdb_iter_first(&it), SDB_OK);
+        assert_skip(t, &it, m, a, false, a, true);
+        assert_int_equal(sdb_iter_rank(&it), a);
+        assert_skip(t, &it, m, n, back, back ? a - n : a + n, back ? n <= a : a + n < m->n);
+    }
+    for (int back = 0; back < 2 && end > first; back++) {
+        size_t n = rnd(end - first + 2);
+        assert_int_equal(sdb_iter_prefix(&it, key, len, back), SDB_OK);
+        assert_skip(t, &it, m, n, back, back ? end - 1 - n : first + n, n < end - first);
+    }
+    sdb_iter_fini(&it);
+}
+
 static void assert_seeks(const tree *t, const model *m, const uint8_t *key, size_t len)
 {
     bool hit;
@@ -162,6 +195,7 @@ static void assert_seeks(const tree *t, const model *m, const uint8_t *key, size
              rc = back ? sdb_iter_prev(&it) : sdb_iter_next(&it), n++)
             assert_ptr_equal(sdb_at(t->arena.base, it.leaf), m->at[back ? end - 1 - n : at + n]);
         assert_int_equal(n, end - at);
+        assert_places(t, m, key, len, at, end);
     }
     int rc = sdb_iter_seek_below(&it, key, len);
     assert_int_equal(rc, at > 0 ? SDB_OK : SDB_DONE);

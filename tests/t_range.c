@@ -27,6 +27,31 @@ static int order(const sdb_value *x, const sdb_value *y)
     return c ? c : (x->n > y->n) - (x->n < y->n);
 }
 
+/* Going over many rows at once leads to where so many steps lead. */
+static void assert_skips(sdb_cursor *cur, const sdb_range *range)
+{
+    enum { ROWS = 512 };
+    const sdb_row *row[ROWS];
+    size_t n = 0;
+    for (int rc = sdb_cursor_seek(cur, range); rc == SDB_OK; rc = sdb_cursor_next(cur))
+        row[n++] = sdb_cursor_row(cur);
+    for (int i = 0; i < 4; i++) {
+        size_t from = rnd(n + 1), by = rnd(4) ? rnd(n - from + 2) : rnd(2) ? UINT64_MAX : 0;
+        if (sdb_cursor_seek(cur, range) != SDB_OK || from == n) {
+            assert_int_equal(sdb_cursor_skip(cur, n), SDB_DONE);
+            assert_null(sdb_cursor_row(cur));
+            continue;
+        }
+        assert_int_equal(sdb_cursor_skip(cur, from), SDB_OK);
+        assert_ptr_equal(sdb_cursor_row(cur), row[from]);
+        bool is_there = by < n - from;
+        assert_int_equal(sdb_cursor_skip(cur, by), is_there ? SDB_OK : SDB_DONE);
+        assert_ptr_equal(sdb_cursor_row(cur), is_there ? row[from + by] : NULL);
+        assert_int_equal(sdb_cursor_next(cur), from + by + 1 < n && is_there ? SDB_OK : SDB_DONE);
+        assert_ptr_equal(sdb_cursor_row(cur), from + by + 1 < n && is_there ? row[from + by + 1] : NULL);
+    }
+}
+
 /* Every kind of range over every index, forwards and back, against a test of each row. */
 static void test_ranges(void **state)
 {
@@ -121,7 +146,72 @@ static void test_ranges(void **state)
             n++;
         }
         assert_int_equal(n, n_want);
+        assert_skips(cur, &r);
         sdb_cursor_close(cur);
+    }
+    sdb_cursor_free(cur);
+    sdb_txn_abort(txn);
+    sdb_unref(db);
+    assert_int_equal(sdb_mem_blocks(), 0);
+}
+
+static int bits_extract(void *ctx, const sdb_value *value, sdb_key_set *keys)
+{
+    (void)ctx;
+    for (int64_t bit = 0; value->type == SDB_INTEGER && bit < 8; bit++) {
+        sdb_value key = {.type = SDB_INTEGER, .u.i = bit};
+        if (value->u.i >> bit & 1)
+            sdb_key_set_add(keys, &key);
+    }
+    return SDB_OK;
+}
+
+/* In the other kinds of index, and in rows sorted for a reader. */
+static void test_skips(void **state)
+{
+    (void)state;
+    static const sdb_part BITS = {.column = 1}, NET = {.column = 2};
+    static const sdb_index_def defs[] = {
+        {.name = "bits", .n_parts = 1, .parts = &BITS, .kind = SDB_MULTI, .extract = bits_extract},
+        {.name = "net", .n_parts = 1, .parts = &NET, .kind = SDB_LPM},
+        {.name = "k", .n_parts = 1, .parts = &BITS}};
+    sdb_table_def def = {
+        .name = "s", .n_columns = 3, .rowid_column = 0, .n_indexes = 2, .indexes = defs};
+    sdb_db *db;
+    sdb_txn *txn;
+    sdb_table *t;
+    sdb_cursor *cur;
+    sdb_sorted *sorted;
+    assert_int_equal(sdb_open(&db), SDB_OK);
+    assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+    assert_int_equal(sdb_txn_create_table(txn, &def, &t), SDB_OK);
+    assert_int_equal(sdb_cursor_new(db, &cur), SDB_OK);
+    rng = 3;
+    for (int i = 0; i < 300; i++) {
+        uint8_t net[2] = {(uint8_t)rnd(3), (uint8_t)rnd(3)};
+        sdb_value v[3] = {{.type = SDB_NULL},
+                          {.type = SDB_INTEGER, .u.i = (int64_t)rnd(256)},
+                          {.type = SDB_BLOB, .n = (uint32_t)rnd(3), .u.p = net}};
+        assert_int_equal(sdb_put(txn, t, i, v), SDB_OK);
+    }
+    for (int round = 0; round < 400; round++) {
+        int index = round / 2 % 3, is_sorted = round % 4 == 3;
+        sdb_value key = {.type = SDB_INTEGER, .u.i = (int64_t)rnd(9)},
+                  net = {.type = SDB_BLOB, .n = (uint32_t)rnd(3), .u.p = "\1\2"};
+        sdb_range r = {.eq = index == 2 && !is_sorted ? &net : &key, .reverse = rnd(2)};
+        if (rnd(2))
+            r.n_eq = 1;
+        else if (index != 2 || is_sorted)
+            r.lower = rnd(2) ? &key : NULL;
+        assert_int_equal(sdb_cursor_open_txn(cur, txn, t, index), SDB_OK);
+        if (is_sorted) {
+            assert_int_equal(sdb_sorted_new(cur, &defs[2], NULL, &sorted), SDB_OK);
+            assert_int_equal(sdb_cursor_read(cur, sorted), SDB_OK);
+        }
+        assert_skips(cur, &r);
+        sdb_cursor_close(cur);
+        if (is_sorted)
+            sdb_sorted_free(sorted);
     }
     sdb_cursor_free(cur);
     sdb_txn_abort(txn);
@@ -133,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_skips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
