@@ -26,21 +26,29 @@ static const char *const constraint_words[] = {"CONSTRAINT", "PRIMARY", "UNIQUE"
 static const char *const literal_words[] = {"NULL", "CURRENT_DATE", "CURRENT_TIME",
                                             "CURRENT_TIMESTAMP", NULL};
 
-static const char *const conflict_words[] = {"ROLLBACK", "FAIL", "IGNORE", "REPLACE", NULL};
-
-/* is_used: a NULL and a CHECK may have the clause too, of no effect in SQLite. */
-static void conflict_parse(parser *p, bool is_used)
+/* ON CONFLICT ABORT and REPLACE, or nothing: 0. SQLite decides by the statement alone what it does
+** about a row that xUpdate does not take, so that the others cannot be done. is_used: a NULL and a CHECK
+** may have the clause too, of no effect in SQLite. */
+static uint8_t conflict_parse(parser *p, bool is_used)
 {
+    static const char *const others[] = {"ROLLBACK", "FAIL", "IGNORE", NULL};
+    sql_token *t = &p->token;
+
     if (!parser_accept_word(p, "ON"))
-        return;
+        return 0;
     parser_expect_word(p, "CONFLICT");
-    if (!sql_token_in(&p->token, conflict_words))
-        parser_expect_word(p, "ABORT");
-    else if (is_used)
-        parser_error(p, "ON CONFLICT %.*s is not supported yet; write INSERT OR %.*s",
-                     p->token.length, p->token.text, p->token.length, p->token.text);
-    else
+    if (parser_accept_word(p, "REPLACE"))
+        return SQLITE_REPLACE;
+    if (sql_token_in(t, others) && is_used)
+        parser_error(p,
+                     "ON CONFLICT %.*s cannot be done in a virtual table: what SQLite then does and "
+                     "counts is up to the statement; write INSERT OR %.*s",
+                     t->length, t->text, t->length, t->text);
+    else if (sql_token_in(t, others))
         parser_next(p);
+    else
+        parser_expect_word(p, "ABORT");
+    return SQLITE_ABORT;
 }
 
 /* ---------------------------------------------------------------- indexes */
@@ -97,6 +105,7 @@ static void constraint_add_take(parser *p, index_sql *index, bool can_be_rowid)
     if (index->is_primary && can_be_rowid && index->n_parts == 1 &&
         sqlite3_stricmp(table->columns[index->parts->column].type, "INTEGER") == 0) {
         table->rowid_column = index->parts->column;
+        table->rowid_conflict = index->conflict;
         table->has_sequence = p->is_autoincrement;
         goto done;
     }
@@ -105,8 +114,11 @@ static void constraint_add_take(parser *p, index_sql *index, bool can_be_rowid)
         goto done;
     }
     same = constraint_find(p, index);
+    if (same && same->conflict && index->conflict && same->conflict != index->conflict)
+        parser_error(p, "conflicting ON CONFLICT clauses specified");
     if (same) {
         same->is_primary |= index->is_primary;
+        same->conflict |= index->conflict;
         goto done;
     }
     index->unique = true;
@@ -305,7 +317,7 @@ static void column_constraint(parser *p, int column, bool is_primary)
 
     if (is_primary && !desc)
         parser_accept_word(p, "ASC");
-    conflict_parse(p, true);
+    index.conflict = conflict_parse(p, true);
     p->is_autoincrement = is_primary && parser_accept_word(p, "AUTOINCREMENT");
     index_part_add(p, &index, column, (int)p->table->columns[column].collation, desc);
     constraint_add_take(p, &index, !desc);
@@ -335,7 +347,7 @@ static void column_constraints(parser *p, int i)
             default_parse(p, column);
         } else if (parser_accept_word(p, "NOT")) {
             parser_expect_word(p, "NULL");
-            conflict_parse(p, true);
+            column->not_null_conflict = conflict_parse(p, true);
             column->not_null = true;
         } else if (parser_accept_word(p, "NULL")) {
             conflict_parse(p, false);
@@ -397,7 +409,7 @@ static void constraint_parse(parser *p)
             return;
         }
         index_parts_parse(p, &index);
-        conflict_parse(p, true);
+        index.conflict = conflict_parse(p, true);
         constraint_add_take(p, &index, true);
     }
 }
@@ -500,13 +512,18 @@ static void table_finish(parser *p)
                          column->name);
         }
     }
-    for (int i = 0; i < table->n_indexes; i++) { /* the rowid is unique without an index */
+    for (int i = 0; i < table->n_indexes; i++) { /* the rowid is unique without an index,
+                                                     ** unless it replaces and the index forbids */
         index_sql *index = &table->indexes[i];
+        bool is_late = index->conflict == SQLITE_REPLACE;
         if (i < p->n_constraints && index->n_parts == 1 &&
-            index->parts->column == table->rowid_column)
+            index->parts->column == table->rowid_column &&
+            (table->rowid_conflict != SQLITE_REPLACE || is_late)) {
             index_fini(index);
-        else
+        } else {
+            table->has_replace |= is_late;
             table->indexes[n++] = *index;
+        }
     }
     table->n_indexes = n;
 }

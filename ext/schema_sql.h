@@ -24,6 +24,7 @@ typedef struct column_sql {
     affinity affinity;
     sdb_collation collation;
     bool not_null;
+    uint8_t not_null_conflict; /* its ON CONFLICT: SQLITE_ABORT, SQLITE_REPLACE, or 0 for none */
     char *default_sql; /* for SELECT; whether (expr) can be evaluated is not checked; or NULL */
 } column_sql;
 
@@ -31,6 +32,7 @@ typedef struct index_sql {
     char *name; /* as written; for constraints sqlite_autoindex_TABLE_N, as SQLite names them */
     bool unique;
     bool is_primary; /* made by PRIMARY KEY (other than INTEGER PRIMARY KEY) */
+    uint8_t conflict; /* of its constraint, as above */
     sdb_index_kind kind;
     int n_parts;
     sdb_part *parts;
@@ -48,9 +50,11 @@ typedef struct table_sql {
     column_sql *columns;
     int rowid_column; /* of INTEGER PRIMARY KEY, or -1 */
     bool has_sequence; /* it is AUTOINCREMENT */
+    uint8_t rowid_conflict;
     int n_indexes;    /* constraints as SQLite makes and numbers them, but for UNIQUE(rowid column)
                       ** which needs none; then INDEX entries as they are written */
     index_sql *indexes;
+    bool has_replace; /* one of them has the clause REPLACE */
     int n_checks;
     check_sql *checks;   /* in the order in which they are written */
     bool storage_memory; /* storage=memory was given */

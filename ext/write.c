@@ -66,18 +66,23 @@ void write_defaults_free(vtable *t)
 
 /* ---------------------------------------------------------------- values */
 
-static bool is_replace(vtable *t)
+/* Whether what is in the way is to be replaced: by the statement, or where that says nothing by the
+** constraint's clause. To SQLite OR ABORT says nothing. */
+static bool is_replace(vtable *t, uint8_t clause)
 {
-    return sqlite3_vtab_on_conflict(t->conn->db) == SQLITE_REPLACE;
+    int mode = sqlite3_vtab_on_conflict(t->conn->db);
+
+    return mode == SQLITE_REPLACE || (mode == SQLITE_ABORT && clause == SQLITE_REPLACE);
 }
 
 /* NULL in a NOT NULL column: its DEFAULT where SQLite would take it. An INSERT may not have named
 ** the column; SQLite does not tell, it says NULL. */
 static int not_null_fill(vtable *t, int column, bool is_insert)
 {
+    const column_sql *def = &t->def->columns[column];
     int rc = SQLITE_OK;
 
-    if (t->def->columns[column].default_sql && (is_insert || is_replace(t)))
+    if (def->default_sql && (is_insert || is_replace(t, def->not_null_conflict)))
         rc = default_value(t, column, &t->row[column]);
     if (!rc && t->row[column].type == SDB_NULL)
         rc = error_not_null(t, column);
@@ -227,34 +232,51 @@ static int staged_replace(vtable *t, const sdb_row *old)
     return error_core(t, rc);
 }
 
-/* SQLite checks the rowid first, and then the youngest index. */
-static int staged_check(vtable *t, const sdb_row *old)
+/* The ON CONFLICT clause of an index. Those of constraints are the first ones, and stay that. */
+static uint8_t index_clause(const table_sql *def, int index)
 {
-    sdb_txn *txn = t->store->txn;
+    if (!index)
+        return def->rowid_conflict;
+    return index <= def->n_indexes ? def->indexes[index - 1].conflict : 0;
+}
 
-    if (sdb_stage_clash(txn, SDB_BY_ROWID, old))
-        return error_unique(t, SDB_BY_ROWID);
-    for (int i = sdb_txn_indexes(txn, t->table); i > 0; i--)
-        if (sdb_stage_clash(txn, i, old))
-            return error_unique(t, i);
+static int index_check(vtable *t, int index, const sdb_row *old, bool *must_replace)
+{
+    if (!sdb_stage_clash(t->store->txn, index, old))
+        return SQLITE_OK;
+    if (!is_replace(t, index_clause(t->def, index)))
+        return error_unique(t, index);
+    *must_replace = true;
     return SQLITE_OK;
+}
+
+/* Find the conflict that is an error. SQLite checks the rowid first, and then the youngest index; but
+** last of all those with the clause REPLACE, whatever the statement says. */
+static int staged_check(vtable *t, const sdb_row *old, bool *must_replace)
+{
+    int n_indexes = sdb_txn_indexes(t->store->txn, t->table);
+    int rc = index_check(t, SDB_BY_ROWID, old, must_replace);
+
+    for (int is_late = 0; !rc && is_late <= t->def->has_replace; is_late++)
+        for (int i = n_indexes; !rc && i > 0; i--)
+            if ((index_clause(t->def, i) == SQLITE_REPLACE) == is_late)
+                rc = index_check(t, i, old, must_replace);
+    return rc;
 }
 
 /* Put t->row into the table under this rowid, in place of `old` where that is not NULL. */
 static int row_put(vtable *t, int64_t rowid, const sdb_row *old)
 {
     sdb_txn *txn = t->store->txn;
+    bool must_replace = is_replace(t, 0);
     int rc = sdb_stage(txn, t->table, rowid, t->row);
 
     if (rc)
         return rc == SDB_NOTPREFIX ? prefix_error_row(t) : error_core(t, rc);
-    if (is_replace(t)) {
-        rc = staged_replace(t, old);
-    } else {
-        rc = staged_check(t, old);
-        if (!rc)
-            rc = error_core(t, sdb_stage_put(txn, old));
-    }
+    if (!must_replace)
+        rc = staged_check(t, old, &must_replace);
+    if (!rc)
+        rc = must_replace ? staged_replace(t, old) : error_core(t, sdb_stage_put(txn, old));
     sdb_stage_drop(txn);
     return rc;
 }

@@ -402,6 +402,10 @@ static void t_native_tables(void **state)
         "a not null on conflict abort unique on conflict abort, b null on conflict abort",
         "a, primary key(a) on conflict abort, unique(a) on conflict abort",
         "a primary key asc on conflict abort, b",
+        "a not null on conflict replace default 5, b unique on conflict replace not null",
+        "a integer primary key on conflict replace autoincrement, b, unique(b) on conflict replace",
+        "a unique on conflict replace, unique(a), primary key(a) on conflict replace",
+        "a, unique(a), unique(a) on conflict abort, unique(a)",
         "a default null, b int default null not null, c not null default 1 default 2",
         "a not null default 1, b not null default -1.5e3, c not null default + 2",
         "a not null default 'it''s', b not null default x'00ff', c not null default 0x10",
@@ -507,6 +511,8 @@ static void t_native_errors(void **state)
         "a unique on",
         "a unique on conflict",
         "a unique on conflict foo",
+        "a unique on conflict abort, unique(a) on conflict replace",
+        "a, unique(a desc) on conflict replace, unique(a), primary key(a) on conflict abort",
         "a not",
         "a not 1",
         "a default",
@@ -586,6 +592,10 @@ static void t_native_errors(void **state)
     }
 }
 
+#define OTHER_CLAUSE                                                                               \
+    "cannot be done in a virtual table: what SQLite then does and counts is up to the statement; " \
+    "write INSERT OR "
+
 /* What SQLite has and we have not, or what only we have. */
 static void t_own_errors(void **state)
 {
@@ -627,12 +637,11 @@ static void t_own_errors(void **state)
         {"a int generated always as (1)", generated},
         {"a as (1) stored", generated},
         {"a not null generated always as (1)", generated},
-        {"a unique on conflict replace",
-         "ON CONFLICT replace is not supported yet; write INSERT OR replace"},
-        {"a not null on conflict IGNORE",
-         "ON CONFLICT IGNORE is not supported yet; write INSERT OR IGNORE"},
-        {"a, primary key(a) on conflict fail",
-         "ON CONFLICT fail is not supported yet; write INSERT OR fail"},
+        {"a not null on conflict IGNORE", "ON CONFLICT IGNORE " OTHER_CLAUSE "IGNORE"},
+        {"a, primary key(a) on conflict fail", "ON CONFLICT fail " OTHER_CLAUSE "fail"},
+        {"a unique on conflict \"rollback\"", "near \"\"rollback\"\": syntax error"},
+        {"a integer primary key on conflict rollback",
+         "ON CONFLICT rollback " OTHER_CLAUSE "rollback"},
         {"a collate german",
          "no such collation sequence: german (there are BINARY, NOCASE and RTRIM)"},
         {"LIKE host", "LIKE is not supported yet; a column of that name needs quotes"},

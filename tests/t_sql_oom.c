@@ -44,15 +44,15 @@ static const step steps_all[] = {
     {FILL "INSERT INTO t SELECT x + 1, 'key ' || x, x % 5, hex(zeroblob(x)) FROM n", NULL},
     {"INSERT INTO t(a, c) VALUES('default', x'0102')", NULL},
     {"INSERT INTO u VALUES('x', 8.5), ('y', 9)", NULL},
-    {"CREATE VIRTUAL TABLE k USING statedb(a CONSTRAINT even CHECK (abs(a) % 2 = 0), b,"
-     " id INTEGER PRIMARY KEY AUTOINCREMENT)",
-     "CREATE TABLE k(a CONSTRAINT even CHECK (abs(a) % 2 = 0), b,"
-     " id INTEGER PRIMARY KEY AUTOINCREMENT)"},
+    {"CREATE VIRTUAL TABLE k USING statedb(a CONSTRAINT even CHECK (abs(a) % 2 = 0),"
+     " b UNIQUE ON CONFLICT REPLACE, id INTEGER PRIMARY KEY AUTOINCREMENT)",
+     "CREATE TABLE k(a CONSTRAINT even CHECK (abs(a) % 2 = 0),"
+     " b UNIQUE ON CONFLICT REPLACE, id INTEGER PRIMARY KEY AUTOINCREMENT)"},
     {"INSERT OR IGNORE INTO k(a, b) VALUES(-2, 1), (-3, 2), (8, 3), (7, 4)", NULL},
     {"UPDATE k SET b = a", NULL},
     {"UPDATE k SET a = b + 1", NULL},
     {"DELETE FROM k WHERE a > 0", NULL},
-    {"INSERT INTO k(a, b) VALUES(0, 5)", NULL},
+    {"INSERT INTO k(a, b) VALUES(0, 5), (2, 5), (4, -2)", NULL},
     {"SELECT * FROM k", NULL},
     {"DROP TABLE k", NULL},
     {"INSERT INTO u SELECT a, b FROM t WHERE b > 2 ORDER BY id", NULL},
