@@ -405,18 +405,17 @@ const sdb_row *sdb_cursor_row(const sdb_cursor *cur)
 int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
 {
     const sdb_iter *it = &cur->it;
-    sdb_buf bounds = {0};
     size_t n_lo, from, to;
     if (!cur->table || (cur->index->def.kind == SDB_LPM && !cur->sorted) ||
         (cur->index->def.kind == SDB_MULTI && !cur->sorted && range->n_eq != 1))
         return SDB_MISUSE;
-    int rc = cur->sorted ? sdb_sorted_range(cur->sorted, range, &bounds, &from, &to)
-                         : sdb_index_bounds(cur->index, range, &bounds, &n_lo);
+    int rc = cur->sorted ? sdb_sorted_range(cur->sorted, range, &cur->bounds, &from, &to)
+                         : sdb_index_bounds(cur->index, range, &cur->bounds, &n_lo);
     if (rc == SDB_OK && cur->sorted) {
         *out = to - from;
     } else if (rc == SDB_OK) {
-        size_t n_hi = bounds.n - n_lo;
-        const uint8_t *lo = bounds.at, *hi = n_hi ? lo + n_lo : lo;
+        size_t n_hi = cur->bounds.n - n_lo;
+        const uint8_t *lo = cur->bounds.at, *hi = n_hi ? lo + n_lo : lo;
         *out = n_hi ? sdb_radix_rank(it->leaves, it->base, it->root, hi, n_hi)
                     : sdb_radix_count(it->base, it->root);
         if (n_lo)
@@ -425,6 +424,5 @@ int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
         *out = 0;
         rc = SDB_OK;
     }
-    sdb_buf_fini(&bounds);
     return rc;
 }

@@ -13,6 +13,7 @@
 SQLITE_EXTENSION_INIT3
 
 enum {
+    STOP_EVERY = 1 << 16, /* rows, between two questions whether to go on */
     PARKED_MAX = 16 /* SQLite keeps text of the statement's last few cursors, not of every one */
 };
 
@@ -37,6 +38,10 @@ static int cursor_new(store *s, cursor **out)
 static void cursor_free(cursor *cur)
 {
     sdb_cursor_free(cur->core);
+    held_clear(cur);
+    sqlite3_free(cur->held);
+    sqlite3_free(cur->list);
+    sqlite3_free(cur->filter);
     sqlite3_free(cur->eq);
     sqlite3_free(cur);
 }
@@ -63,21 +68,18 @@ static void core_close(store *s, cursor *cur)
     if (!cur->is_open)
         return;
     sdb_cursor_close(cur->core);
+    automatic_drop(cur);
+    cur->n_vain = 0;
     s->n_standing -= cur->on_snapshot;
     cur->is_open = false;
 }
 
-/* Forget what the last xFilter has left behind, but for core. */
+/* Forget what the last xFilter has left behind, but for core, and for room to be used again. */
 static void cursor_clear(cursor *cur)
 {
     cur->row = NULL;
-    for (held *next; cur->held; cur->held = next) {
-        next = cur->held->next;
-        sqlite3_free(cur->held);
-    }
-    sqlite3_free(cur->list);
-    cur->list = NULL;
-    cur->n_list = cur->list_room = cur->list_at = 0;
+    held_clear(cur);
+    cur->n_list = cur->list_at = cur->n_filter = 0;
     sqlite3_free(cur->gathered);
     cur->gathered = NULL;
     cur->n_gathered = cur->gathered_room = cur->gathered_at = 0;
@@ -90,13 +92,19 @@ static void cursor_retire(store *s, cursor *cur)
     s->idle = cur;
 }
 
+/* Whether the next cursor of the same plan can use what this one has found out. */
+static bool cursor_is_worthy(const cursor *cur)
+{
+    return cur->sorted || cur->n_vain;
+}
+
 /* The newest parked one may hold the same rows already; the oldest of many is out of use. */
 static void cursor_park(store *s, cursor *cur)
 {
     cursor **last = &s->parked;
     int n = 1;
 
-    if (s->parked && s->parked->n_writes == cur->n_writes) {
+    if (s->parked && s->parked->n_writes == cur->n_writes && !cursor_is_worthy(cur)) {
         cursor_retire(s, cur);
         return;
     }
@@ -118,7 +126,7 @@ int cursor_close(sqlite3_vtab_cursor *base)
 
     cursor_clear(cur);
     c->n_open--;
-    if (c->n_open > 0 && cur->is_open && !cur->on_snapshot) {
+    if (c->n_open > 0 && cur->is_open && (!cur->on_snapshot || cursor_is_worthy(cur))) {
         cursor_park(s, cur);
         return SQLITE_OK;
     }
@@ -161,13 +169,13 @@ static int index_find(const plan *p, view v, const sdb_table *table)
 {
     int i = view_indexes(v, table);
 
-    while (i > 0 && !index_is_same(view_index(v, table, i), &p->def))
+    while (i > 0 && !index_is_same(view_index(v, table, i), &p->path.def))
         i--;
     return i ? i : -1;
 }
 
-/* SDB_MISUSE: the table is not there. SDB_DONE: its index is not. */
-static int core_open_now(cursor *cur, const plan *p)
+/* SDB_MISUSE: the table is not there. *is_there: its index is; else core is open by rowid. */
+static int core_open_now(cursor *cur, const plan *p, bool *is_there)
 {
     vtable *t = cursor_vtable(cur);
     view v;
@@ -178,10 +186,11 @@ static int core_open_now(cursor *cur, const plan *p)
     int index = p->index;
     if (index != SDB_BY_ROWID && view_indexes_id(v, t->table) != p->indexes_id)
         index = index_find(p, v, t->table);
+    *is_there = index >= 0;
+    if (!*is_there)
+        index = SDB_BY_ROWID;
     if (view_lacks(v, t))
         rc = SDB_MISUSE;
-    else if (index < 0)
-        rc = view_name(v, t->table) ? SDB_DONE : SDB_MISUSE;
     else if (v.txn)
         rc = sdb_cursor_open_txn(cur->core, v.txn, t->table, index);
     else
@@ -193,35 +202,107 @@ static int core_open_now(cursor *cur, const plan *p)
     return rc;
 }
 
+/* What goes with core. */
+static void core_move(cursor *to, const cursor *from)
+{
+    to->core = from->core;
+    to->table = from->table;
+    to->is_open = from->is_open;
+    to->on_snapshot = from->on_snapshot;
+    to->n_writes = from->n_writes;
+    to->plan_id = from->plan_id;
+    to->sorted = from->sorted;
+    to->path = from->path;
+    to->n_vain = from->n_vain;
+}
+
+static void core_swap(cursor *a, cursor *b)
+{
+    cursor was_a = *a, was_b = *b;
+
+    core_move(a, &was_b);
+    core_move(b, &was_a);
+}
+
+/* What core is open on goes to a closed cursor that is kept, if it may be of use again; or a kept one's
+** comes here. False: there is none of the plan. */
+static bool core_exchange(store *s, cursor *cur, const plan *p)
+{
+    cursor **at = &s->parked;
+
+    while (*at && ((*at)->plan_id != p->id || (*at)->n_writes != s->n_writes ||
+                   (*at)->on_snapshot != !s->txn))
+        at = &(*at)->next;
+    cursor *kept = *at;
+    if (!kept)
+        return false;
+    core_swap(cur, kept);
+    if (!kept->is_open || !cursor_is_worthy(kept)) {
+        *at = kept->next;
+        cursor_retire(s, kept);
+    }
+    return true;
+}
+
+/* Close core, or leave it to a cursor that is kept. */
+static int core_leave(store *s, cursor *cur)
+{
+    cursor *kept = s->idle;
+
+    if (!cur->is_open || !cursor_is_worthy(cur) || cur->n_writes != s->n_writes) {
+        core_close(s, cur);
+        return SQLITE_OK;
+    }
+    if (kept)
+        s->idle = kept->next;
+    else if (cursor_new(s, &kept) != SQLITE_OK)
+        return SQLITE_NOMEM;
+    core_swap(cur, kept);
+    cursor_park(s, kept);
+    return SQLITE_OK;
+}
+
 /* Statements prepared before an index was dropped are prepared again (transaction.c), but not one
 ** that is running. To ask for that here, by SQLITE_SCHEMA, would give it from its beginning, with
-** the rows once more that it has returned already. */
+** the rows once more that it has returned already: so it gets an index of its own, if it is one that
+** can be made. */
 static int core_open(cursor *cur, const plan *p)
 {
     vtable *t = cursor_vtable(cur);
     store *s = t->store;
+    bool is_there;
     int rc;
 
-    if (cur->plan == p && cur->is_open && cur->n_writes == s->n_writes)
+    if (cur->plan_id == p->id && cur->is_open && cur->n_writes == s->n_writes)
         return SQLITE_OK; /* the inner side of a join, again */
-    core_close(s, cur);
-    rc = core_open_now(cur, p);
+    if (core_exchange(s, cur, p))
+        return SQLITE_OK;
+    rc = core_leave(s, cur);
+    if (rc != SQLITE_OK)
+        return rc;
+    rc = core_open_now(cur, p, &is_there);
     if (rc == SDB_MISUSE) { /* made in what has been undone since */
         rc = vtable_find(t);
         if (rc != SQLITE_OK)
             return rc;
-        rc = core_open_now(cur, p);
+        rc = core_open_now(cur, p, &is_there);
     }
-    if (rc == SDB_DONE || rc == SDB_MISUSE)
-        return error_set(t, SQLITE_ABORT,
-                         "index %s has been dropped while the statement was running", p->def.name);
     if (rc != SDB_OK)
         return error_core(t, rc);
     cur->is_open = true;
+    cur->plan_id = p->id;
     cur->table = t->table;
     cur->n_writes = s->n_writes;
     s->n_standing += cur->on_snapshot;
-    return SQLITE_OK;
+    if (is_there)
+        return SQLITE_OK;
+    rc = p->path.def.kind == SDB_RADIX
+             ? automatic_make(cur, &p->path)
+             : error_set(t, SQLITE_ABORT, "index %s has been dropped while the statement was running",
+                         p->path.def.name);
+    if (rc != SQLITE_OK)
+        core_close(s, cur); /* it is not open by this plan */
+    return rc;
 }
 
 /* ---------------------------------------------------------------- rows in another order */
@@ -238,7 +319,7 @@ static int row_compare(const cursor *cur, const sdb_row *a, const sdb_row *b)
     const plan *p = cur->plan;
     const column_sql *columns = cursor_vtable(cur)->def->columns;
 
-    for (const plan_term *t = p->term + p->n_eq, *end = t + p->n_order; t < end; t++) {
+    for (const plan_term *t = p->order, *end = t + p->n_order; t < end; t++) {
         sdb_value x = cursor_value(cur, a, t->column);
         sdb_value y = cursor_value(cur, b, t->column);
         int c = value_compare(&x, &y, t->column < 0 ? SDB_BINARY : columns[t->column].collation);
@@ -308,12 +389,36 @@ static int cursor_sort(cursor *cur)
 
 /* ---------------------------------------------------------------- rows */
 
+static bool filter_passes(const cursor *cur, const sdb_row *row)
+{
+    for (const filter *f = cur->filter, *end = f + cur->n_filter; f < end; f++) {
+        sdb_value v = sdb_row_value(cur->table, row, f->column);
+        if (value_compare(&v, &f->value, f->collation) != 0 && (!f->lets_text || v.type != SDB_TEXT))
+            return false;
+    }
+    return true;
+}
+
+/* From core's row, or its end, on to the next that the filter lets through. */
+static int filter_settle(cursor *cur, int rc)
+{
+    for (; rc == SDB_OK && !filter_passes(cur, sdb_cursor_row(cur->core));
+         rc = sdb_cursor_next(cur->core))
+        if (++cur->n_vain % STOP_EVERY == 0 && conn_is_interrupted(cursor_vtable(cur)->conn))
+            return SDB_INTERRUPTED;
+    return rc;
+}
+
 /* After a seek or a step of core: be at its row, or go on with the list's next value. */
 static int cursor_advance(cursor *cur, int rc)
 {
+    if (cur->n_filter)
+        rc = filter_settle(cur, rc);
     while (rc == SDB_DONE && cur->list_at < cur->n_list) {
         cur->eq[cur->list_term] = cur->list[cur->list_at++];
         rc = sdb_cursor_seek(cur->core, &cur->range);
+        if (cur->n_filter)
+            rc = filter_settle(cur, rc);
     }
     cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
     return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
@@ -325,7 +430,7 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     cursor *cur = (cursor *)base;
     conn *c = cursor_vtable(cur)->conn;
     const plan *p = (const plan *)(const void *)idx_str;
-    bool is_empty;
+    bool is_empty = false;
     int rc;
 
     (void)idx_num;
@@ -333,10 +438,16 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     cursor_clear(cur);
     c->has_doubt = false;
     rc = core_open(cur, p);
+    if (rc == SQLITE_OK && p->automatic.n_eq)
+        rc = automatic_try(cur, p);
     cur->plan = p;
+    if (!cur->sorted)
+        cur->path = &p->path;
     if (rc == SQLITE_OK && p->function)
         return p->function->filter(cur, argv[0]);
-    if (rc == SQLITE_OK)
+    if (rc == SQLITE_OK && p->automatic.n_eq)
+        rc = filter_set(cur, argv, &is_empty);
+    if (rc == SQLITE_OK && !is_empty)
         rc = range_set(cur, argv, &is_empty);
     if (rc != SQLITE_OK || is_empty)
         return rc;
@@ -345,7 +456,7 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
         return SQLITE_SCHEMA;
     }
     rc = cursor_advance(cur, cur->n_list ? SDB_DONE : sdb_cursor_seek(cur->core, &cur->range));
-    if (rc == SQLITE_OK && cur->is_wide && p->n_order)
+    if (rc == SQLITE_OK && p->n_order && (cur->is_wide || cur->path != &p->path))
         rc = cursor_sort(cur);
     return rc;
 }

@@ -1,15 +1,25 @@
-/* cursor.h - a cursor of ours, as cursor.c moves it and range.c sets its range. */
+/* cursor.h - a cursor of ours: cursor.c moves it, range.c sets what it is to find, automatic.c gives it
+** an index that the table has not. */
 #ifndef STATEDB_CURSOR_H
 #define STATEDB_CURSOR_H
 
 #include "plan.h"
 
-/* Room for copies of text and blobs that last as long as the list of an IN. */
+/* Room for copies of text and blobs that last until the next xFilter. */
 typedef struct held {
     struct held *next;
+    size_t size;
     size_t room; /* bytes left, at the end */
     char bytes[];
 } held;
+
+/* What a column of each row is compared with. */
+typedef struct filter {
+    sdb_value value;
+    int column;
+    sdb_collation collation;
+    bool lets_text; /* the value is a number: SQLite may find that a text equals it */
+} filter;
 
 struct cursor {
     sqlite3_vtab_cursor base; /* must be first */
@@ -21,12 +31,21 @@ struct cursor {
     bool on_snapshot;
     int64_t n_writes; /* the store's, when core was opened */
 
+    uint64_t plan_id;         /* of the plan that core is open by */
+    sdb_sorted *sorted;       /* what core reads instead of an index, or NULL */
+    const plan_path *path;    /* of the plan, that is taken; it is sorted's, if there is that */
+    uint64_t n_vain;          /* rows that the filter has passed over since core was opened */
+
     const plan *plan;
     sdb_range range;
     sdb_value lower, upper; /* where range points to */
     sdb_value *eq;          /* too */
     int eq_room;
     bool is_wide; /* the range is wider than the plan's */
+    filter *filter;
+    int n_filter;
+    int filter_room;
+    held *held;
 
     /* TERM_IN: the range is visited once with each of these as eq[list_term]. */
     sdb_value *list;
@@ -34,7 +53,6 @@ struct cursor {
     int list_room;
     int list_at; /* the next to visit */
     int list_term;
-    held *held;
 
     /* Rows that had to be gathered first, to be sorted or chosen from. */
     const sdb_row **gathered;
@@ -48,14 +66,41 @@ static inline vtable *cursor_vtable(const cursor *cur)
     return (vtable *)cur->base.pVtab;
 }
 
-/* Set the range, and the list if the plan has one, from xFilter's arguments. *is_empty: no row can
-** match, and the range is not to be used. */
-int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
+/* The affinity of a column of the cursor's table; -1: the rowid. */
+static inline affinity column_affinity(const cursor *cur, int column)
+{
+    const table_sql *def = cursor_vtable(cur)->def;
+
+    return column == def->rowid_column ? AFFINITY_INTEGER : def->columns[column].affinity;
+}
 
 /* The value of a row in a column; -1: the rowid. */
 sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column);
 
 /* Add a row to those gathered; if there are any, xNext goes through them. */
 int cursor_gather(cursor *cur, const sdb_row *row);
+
+/* ---------------------------------------------------------------- range.c */
+
+/* Set the range of cur->path, and its list if it has one, from xFilter's arguments. *is_empty: no row
+** can match, and the range is not to be used. */
+int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
+
+/* Set the filter, from the same. */
+int filter_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
+
+/* Forget copies of values, but for room to be used again. */
+void held_clear(cursor *cur);
+
+/* ---------------------------------------------------------------- automatic.c */
+
+/* Let core, which is open on an index of the table, read another that is made now. */
+int automatic_make(cursor *cur, const plan_path *path);
+
+/* Take the automatic path from now on, if the filter has passed over enough rows in vain. */
+int automatic_try(cursor *cur, const plan *p);
+
+/* Let core read what is in the table again. */
+void automatic_drop(cursor *cur);
 
 #endif

@@ -62,6 +62,8 @@ int error_code(int core_rc)
         return SQLITE_TOOBIG;
     case SDB_MISUSE:
         return SQLITE_MISUSE;
+    case SDB_INTERRUPTED:
+        return SQLITE_INTERRUPT;
     default:
         return SQLITE_ERROR;
     }
@@ -71,7 +73,9 @@ int error_core(vtable *t, int core_rc)
 {
     int rc = error_code(core_rc);
 
-    return rc == SQLITE_OK || rc == SQLITE_NOMEM ? rc : error_set(t, rc, "%s", sdb_errmsg(core_rc));
+    if (rc == SQLITE_OK || rc == SQLITE_NOMEM || rc == SQLITE_INTERRUPT)
+        return rc;
+    return error_set(t, rc, "%s", sdb_errmsg(core_rc));
 }
 
 int error_unique_parts(vtable *t, int code, const sdb_part *parts, int n)

@@ -9,7 +9,8 @@
 **     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
 **     view.c         which version of a store is read               (view.h)
 **     cursor.c       xOpen .. xColumn                               (cursor.h)
-**     range.c        xFilter's values as a range of an index
+**     range.c        xFilter's values as a range of an index, and as a filter
+**     automatic.c    indexes that cursors make for themselves
 **     write.c        xUpdate: rows and conflicts
 **     expression.c   expressions of the definition
 **     check.c        CHECK constraints of a row that is written
@@ -51,6 +52,7 @@ struct conn {
     /* cursor.c */
     int n_open;       /* cursors open */
     int n_evaluating; /* DEFAULT and CHECK expressions being evaluated: nobody may write */
+    uint64_t n_plans; /* ever made: the last one's id */
     bool has_doubt; /* the next UPDATE planned is not to rely on a unique index (cursor.c) */
 
     /* transaction.c */
@@ -145,6 +147,12 @@ static inline store *store_own(conn *c)
 {
     return c->stores;
 }
+
+/* Whether sqlite3_interrupt() has been called: for loops that SQLite does not see. It takes 0.1 us. */
+bool conn_is_interrupted(conn *c);
+
+/* The same, for calls of core. */
+sdb_stop conn_stop(conn *c);
 
 /* ---------------------------------------------------------------- module.c */
 

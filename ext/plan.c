@@ -29,6 +29,8 @@ enum {
     LIST_LENGTH = 8,   /* values in an IN list */
     IN_FLAGS = 32,     /* sqlite3_vtab_in() knows about so many constraints */
     OMIT_MAX = 16,     /* and omit is heeded for so many */
+    FILTER_MAX = 8,    /* columns compared row by row */
+    FILTER_SAVES = 16, /* of a filter's cost, when its rows will be found in an index before long */
     TEXT_RESERVE = 120 /* of a plan's text, for one more term, or for "..." */
 };
 
@@ -49,12 +51,15 @@ typedef struct path {
     int list;    /* the one of these whose IN list comes whole, or -1 */
     int lower;   /* constraint, or -1 */
     int upper;   /* constraint, or -1 */
+    int n_filter;
+    int filter[FILTER_MAX]; /* constraints with = on columns that the index has not */
     int function; /* the constraint that is all the path is for, or -1 */
     bool is_key;  /* one value for each column of a unique index */
     bool is_ordered;
     bool reverse;
     double rows;
-    double cost;
+    double cost;     /* once */
+    double cost_each; /* when it is read again and again */
 } path;
 
 typedef struct index_part {
@@ -205,6 +210,34 @@ static int path_find(const query *q, const path *p, int i, int op, int or_op)
     return -1;
 }
 
+/* Whether a column has its one value, or its list, already. */
+static bool path_has_equal(const query *q, const path *p, int column)
+{
+    for (int i = 0; i < p->n_eq; i++)
+        if (index_part_at(q, p->index, i).column == column)
+            return true;
+    for (int i = 0; i < p->n_filter; i++)
+        if (column_of(q, q->info->aConstraint[p->filter[i]].iColumn) == column)
+            return true;
+    return false;
+}
+
+/* Take what else is to equal one value as a filter. */
+static void path_find_filter(const query *q, path *p)
+{
+    const struct sqlite3_index_constraint *c = q->info->aConstraint;
+
+    for (int k = 0; k < q->info->nConstraint && k < IN_FLAGS && p->n_filter < FILTER_MAX; k++) {
+        int column = column_of(q, c[k].iColumn);
+        if (!op_is_eq(c[k].op) || column < 0 || path_has_equal(q, p, column) ||
+            constraint_is_list(q, k))
+            continue;
+        index_part part = {.column = column, .collation = column_collation(q, column)};
+        if (constraint_fits(q, k, -1, part))
+            p->filter[p->n_filter++] = k;
+    }
+}
+
 /* ---------------------------------------------------------------- order */
 
 /* Whether the rows of a path, once the first n parts of the index are settled, all have the same
@@ -266,6 +299,33 @@ static double log_2(double n)
     return log;
 }
 
+static bool constraint_is_literal(const query *q, int i)
+{
+    sqlite3_value *value;
+
+    return sqlite3_vtab_rhs_value(q->info, i, &value) == SQLITE_OK;
+}
+
+/* A row that is passed over costs little. Where a filter compares with more than a literal this may be
+** the inner side of a join, which is only to be found out when it begins again: then its rows are soon
+** looked up. As many rows are expected of that as SQLite expects of its own automatic indexes. */
+static void path_estimate_filter(const query *q, path *p)
+{
+    bool is_join = false;
+    double seen = p->rows;
+
+    for (int i = 0; i < p->n_filter; i++)
+        is_join |= !constraint_is_literal(q, p->filter[i]);
+    p->rows /= 4;
+    if (is_join && p->rows > 2 * ROWS_EQ)
+        p->rows = 2 * ROWS_EQ;
+    if (p->rows < 1)
+        p->rows = 1;
+    p->cost = p->cost_each = 10 + seen * (p->index ? 3 : 1) + p->rows * 2;
+    if (is_join)
+        p->cost_each = 10 + seen / FILTER_SAVES + p->rows * 3;
+}
+
 /* SQLite's own guesses for an index without statistics. */
 static void path_estimate(const query *q, path *p)
 {
@@ -292,6 +352,9 @@ static void path_estimate(const query *q, path *p)
     p->rows = rows < 1 ? 1 : rows > q->n_rows ? q->n_rows : rows;
     /* In rowid order the rows tend to lie beside each other. */
     p->cost = 10 + (f && !p->index ? q->n_rows : p->rows) * (p->index ? 3.5 : 3);
+    p->cost_each = p->cost;
+    if (p->n_filter)
+        path_estimate_filter(q, p);
 }
 
 static double path_total(const query *q, const path *p)
@@ -358,6 +421,8 @@ static path path_try(const query *q, int index)
             p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_ISNOTNULL,
                                 SQLITE_INDEX_CONSTRAINT_ISNOTNULL);
     }
+    if (!p.is_key)
+        path_find_filter(q, &p);
     path_order(q, &p);
     path_estimate(q, &p);
     return p;
@@ -440,9 +505,10 @@ static const char *op_text(int op, bool is_list)
 }
 
 /* One more term: "ip=?". */
-static void text_add_term(const query *q, plan *p, size_t *n, int column, const char *says)
+static void text_add_term(const query *q, plan *p, size_t *n, bool is_first, int column,
+                          const char *says)
 {
-    const char *sep = strchr(p->text, '(') ? " AND " : "(";
+    const char *sep = is_first ? "(" : " AND ";
     const char *name = column < 0 ? "rowid" : q->table->def->columns[column].name;
 
     if (PLAN_TEXT - *n > TEXT_RESERVE)
@@ -457,25 +523,29 @@ typedef struct writer {
     const query *q;
     const path *path;
     plan *plan;
+    plan_term *term; /* the next */
+    sdb_part *part;  /* the automatic index's next */
     size_t n_text;
     int n_args;
     bool is_inexact; /* a column used already may make the range a wide one (range.c) */
 } writer;
 
 /* Let constraint k be the next argument of xFilter. */
-static void writer_use(writer *w, int k, int column)
+static int16_t writer_use(writer *w, int k, bool is_exact)
 {
     struct sqlite3_index_constraint_usage *usage = &w->q->info->aConstraintUsage[k];
 
-    w->is_inexact |= !column_is_numeric(w->q, column);
     usage->argvIndex = ++w->n_args;
-    usage->omit = !w->is_inexact;
+    usage->omit = is_exact;
+    return (int16_t)(w->n_args - 1);
 }
 
+/* The automatic path has no lists and no bounds: SQLite checks them again. */
 static void writer_add_equals(writer *w)
 {
     const query *q = w->q;
 
+    w->plan->path.eq = w->term;
     for (int i = 0; i < w->path->n_eq; i++) {
         int k = path_find_eq(q, w->path, i);
         int column = index_part_at(q, w->path->index, i).column;
@@ -486,9 +556,11 @@ static void writer_add_equals(writer *w)
             is = TERM_IN;
             sqlite3_vtab_in(q->info, k, 1);
         }
-        w->plan->term[w->plan->n_eq++] = (plan_term){.column = (int16_t)column, .op = (uint8_t)is};
-        writer_use(w, k, column);
-        text_add_term(q, w->plan, &w->n_text, column, op_text(op, is_list));
+        w->is_inexact |= !column_is_numeric(q, column);
+        int16_t arg = writer_use(w, k, !w->is_inexact && !(is_list && w->path->n_filter));
+        *w->term++ = (plan_term){.column = (int16_t)column, .arg = arg, .op = (uint8_t)is};
+        w->plan->path.n_eq++;
+        text_add_term(q, w->plan, &w->n_text, i == 0, column, op_text(op, is_list));
     }
 }
 
@@ -496,25 +568,28 @@ static void writer_add_range(writer *w)
 {
     const query *q = w->q;
     const path *p = w->path;
+    plan_path *to = &w->plan->path;
 
     if (p->lower < 0 && p->upper < 0)
         return;
     int column = index_part_at(q, p->index, p->n_eq).column;
-    w->plan->range_column = (int16_t)column;
+    to->range_column = (int16_t)column;
+    w->is_inexact |= !column_is_numeric(q, column);
     if (p->lower >= 0) {
         int op = q->info->aConstraint[p->lower].op;
         if (op != SQLITE_INDEX_CONSTRAINT_ISNOTNULL)
-            writer_use(w, p->lower, column);
-        w->plan->lower = (uint8_t)op;
-        text_add_term(q, w->plan, &w->n_text, column, op_text(op, false));
+            to->lower_arg = writer_use(w, p->lower, !w->is_inexact && !p->n_filter);
+        to->lower = (uint8_t)op;
+        text_add_term(q, w->plan, &w->n_text, p->n_eq == 0, column, op_text(op, false));
     }
     if (p->upper >= 0) {
         int op = q->info->aConstraint[p->upper].op;
-        w->plan->upper_is_literal = constraint_is_text(q, p->upper);
-        w->is_inexact |= w->plan->upper_is_literal;
-        writer_use(w, p->upper, column);
-        w->plan->upper = (uint8_t)op;
-        text_add_term(q, w->plan, &w->n_text, column, op_text(op, false));
+        to->upper_is_literal = constraint_is_text(q, p->upper);
+        w->is_inexact |= to->upper_is_literal;
+        to->upper_arg = writer_use(w, p->upper, !w->is_inexact && !p->n_filter);
+        to->upper = (uint8_t)op;
+        text_add_term(q, w->plan, &w->n_text, p->n_eq == 0 && p->lower < 0, column,
+                      op_text(op, false));
     }
 }
 
@@ -526,11 +601,56 @@ static void writer_add_function(writer *w)
     char says[40];
 
     sqlite3_snprintf(sizeof says, says, " %s ?", strchr(f->name, '_') + 1);
-    text_add_term(q, w->plan, &w->n_text, column, says);
+    text_add_term(q, w->plan, &w->n_text, true, column, says);
     w->plan->function = f;
-    w->plan->range_column = (int16_t)column;
+    w->plan->path.range_column = (int16_t)column;
     q->info->aConstraintUsage[w->path->function] =
         (struct sqlite3_index_constraint_usage){.argvIndex = ++w->n_args, .omit = 1};
+}
+
+static void writer_add_automatic_term(writer *w, plan_term term)
+{
+    plan_path *to = &w->plan->automatic;
+    const char *says = term.op == TERM_EQ ? "=?" : " IS ?";
+
+    text_add_term(w->q, w->plan, &w->n_text, to->n_eq == 0, term.column, says);
+    w->part[to->n_eq] = (sdb_part){.column = (uint16_t)term.column,
+                                   .collation = (uint8_t)column_collation(w->q, term.column)};
+    w->term[to->n_eq++] = term;
+    to->def.n_parts = to->n_eq;
+}
+
+/* The numeric columns first: what has been looked up exactly stays so, if it stands before those that
+** may widen the range. */
+static void writer_add_automatic(writer *w)
+{
+    const query *q = w->q;
+    const plan_path *through = &w->plan->path;
+    plan_path *to = &w->plan->automatic;
+
+    to->eq = w->term;
+    to->def.parts = w->part;
+    text_add(w->plan, &w->n_text, " AUTOMATIC");
+    for (int numeric = 1; numeric >= 0; numeric--) {
+        for (int i = 0; i < through->n_eq; i++) {
+            int column = through->eq[i].column;
+            if (column >= 0 && column_is_numeric(q, column) == numeric &&
+                !constraint_is_list(q, path_find_eq(q, w->path, i)))
+                writer_add_automatic_term(w, through->eq[i]);
+        }
+        for (int i = 0; i < w->path->n_filter; i++) {
+            int k = w->path->filter[i], op = q->info->aConstraint[k].op;
+            int column = column_of(q, q->info->aConstraint[k].iColumn);
+            if (column_is_numeric(q, column) == numeric)
+                writer_add_automatic_term(
+                    w, (plan_term){.column = (int16_t)column,
+                                   .arg = writer_use(w, k, numeric),
+                                   .op = op == SQLITE_INDEX_CONSTRAINT_EQ ? TERM_EQ : TERM_IS,
+                                   .is_filter = true});
+        }
+    }
+    text_add(w->plan, &w->n_text, ")");
+    w->term += to->n_eq;
 }
 
 /* Whether SQLite may be told that there is one row at most. An UPDATE then changes the row at once
@@ -553,49 +673,71 @@ static bool path_is_single(const query *q, const path *p)
     return true;
 }
 
-static plan *plan_new(const query *q, int index, int n_terms)
+/* A copy of a definition, in this room; returns what follows it. */
+static char *def_copy(const sdb_index_def *from, sdb_index_def *to, char *room)
 {
-    const sdb_index_def *def = index ? index_def(q, index) : &(sdb_index_def){.name = "rowid"};
-    size_t n_name = strlen(def->name) + 1, parts_size = def->n_parts * sizeof *def->parts;
-    plan *p = sqlite3_malloc64(sizeof *p + (size_t)n_terms * sizeof *p->term + parts_size + n_name);
-    sdb_part *parts;
+    size_t parts_size = from->n_parts * sizeof *from->parts, n_name = strlen(from->name) + 1;
+
+    *to = *from;
+    if (parts_size)
+        memcpy(room, from->parts, parts_size);
+    memcpy(room + parts_size, from->name, n_name);
+    to->parts = (sdb_part *)(void *)room;
+    to->name = room + parts_size;
+    return room + parts_size + n_name;
+}
+
+static size_t def_size(const sdb_index_def *def)
+{
+    return def->n_parts * sizeof *def->parts + strlen(def->name) + 1;
+}
+
+static plan *plan_new(const query *q, const path *from, int n_terms)
+{
+    const sdb_index_def *def =
+        from->index ? index_def(q, from->index) : &(sdb_index_def){.name = "rowid"};
+    size_t n = sizeof(plan) + (size_t)n_terms * sizeof(plan_term);
+    size_t n_parts = (size_t)(from->n_eq + from->n_filter); /* of the automatic path, at most */
+    plan *p = sqlite3_malloc64(n + n_parts * sizeof(sdb_part) + def_size(def));
 
     if (!p)
         return NULL;
     memset(p, 0, sizeof *p);
+    p->id = ++q->table->conn->n_plans;
     p->indexes_id = view_indexes_id(q->view, q->table->table);
-    p->index = index;
-    p->def = *def;
-    parts = (sdb_part *)(p->term + n_terms);
-    if (def->n_parts)
-        p->def.parts = memcpy(parts, def->parts, parts_size);
-    p->def.name = memcpy(parts + def->n_parts, def->name, n_name);
+    p->index = from->index;
+    p->automatic.def.name = "automatic";
+    def_copy(def, &p->path.def, (char *)(p->term + n_terms) + n_parts * sizeof(sdb_part));
     return p;
 }
 
 static plan *plan_write(const query *q, const path *p)
 {
     int n_order = p->is_ordered ? q->info->nOrderBy : 0;
-    plan *out = plan_new(q, p->index, p->n_eq + n_order);
+    int n_terms = 2 * p->n_eq + p->n_filter + n_order;
+    plan *out = plan_new(q, p, n_terms);
     writer w = {.q = q, .path = p, .plan = out};
 
     if (!out)
         return NULL;
-    text_add(out, &w.n_text, "%!.40s", out->def.name);
-    for (char *paren = out->text; (paren = strchr(paren, '(')) != NULL;)
-        *paren = '_'; /* the first one is to open the list of terms */
+    w.term = out->term;
+    w.part = (sdb_part *)(out->term + n_terms);
+    text_add(out, &w.n_text, "%!.40s", out->path.def.name);
     if (p->function >= 0)
         writer_add_function(&w);
     writer_add_equals(&w);
     writer_add_range(&w);
-    if (w.n_args || out->lower)
+    if (w.n_args || out->path.lower)
         text_add(out, &w.n_text, ")");
     if (p->reverse)
         text_add(out, &w.n_text, " DESC");
+    if (p->n_filter)
+        writer_add_automatic(&w);
     out->reverse = p->reverse;
     out->is_single = path_is_single(q, p);
+    out->order = w.term;
     for (int i = 0; i < n_order; i++)
-        out->term[out->n_eq + out->n_order++] =
+        w.term[out->n_order++] =
             (plan_term){.column = (int16_t)column_of(q, q->info->aOrderBy[i].iColumn),
                         .desc = q->info->aOrderBy[i].desc};
     return out;
@@ -634,7 +776,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     info->idxFlags = p->is_single ? SQLITE_INDEX_SCAN_UNIQUE : 0;
     info->orderByConsumed = best.is_ordered && info->nOrderBy > 0;
     info->estimatedRows = (sqlite3_int64)best.rows;
-    info->estimatedCost = best.cost;
+    info->estimatedCost = best.cost_each;
     return SQLITE_OK;
 }
 

@@ -4,20 +4,13 @@
 ** that EXPLAIN QUERY PLAN shows, and SQLite never looks behind that text's NUL. It keeps the pointer
 ** as it is and frees it with the statement.
 **
-**     index, def    the index: its number in the set of indexes that indexes_id stands for, and what
-**                   it is, by which it is found in another set; def of the rowid has no parts
-**     n_eq          this many columns of the index, from its first, have one value (or, once, a
-**                   list of values): term[0 .. n_eq)
-**     lower, upper  comparisons with the next column: SQLITE_INDEX_CONSTRAINT_GT, _GE or _ISNOTNULL;
-**                   _LT or _LE; 0: none
-**     n_order       term[n_eq .. n_eq + n_order) is the ORDER BY that SQLite leaves to the cursor
-**     reverse       walk the index from its end; the rows then come in that order
-**     function      of range_column: the index answers it, or where that is the rowid's, xFilter finds
-**                   the rows in the whole table; its one argument is the function's second. The rest is
-**                   not used then. NULL: none
+** A plan has a PATH to rows: a range of an index. It may have another, AUTOMATIC: by all columns that
+** are to equal something, of which the index lacks some. Those are compared row by row, as a filter;
+** and when that has gone on for long, since the inner side of a join begins again and again, the cursor
+** makes an index for that path and looks there (automatic.c).
 **
-** xFilter's arguments are the values of term[0 .. n_eq), of lower (but for _ISNOTNULL), of upper.
-** Every one may be of any type: see the head of range.c. */
+** xFilter's arguments are the values of the terms' and bounds' `arg`. Every one may be of any type: see
+** the head of range.c. */
 #ifndef STATEDB_PLAN_H
 #define STATEDB_PLAN_H
 
@@ -33,25 +26,42 @@ typedef enum {
 
 typedef struct plan_term {
     int16_t column; /* of the table; -1: the rowid */
+    int16_t arg;    /* of an equal column: its value's place among xFilter's arguments */
     uint8_t op;     /* of an equal column: term_op */
+    bool is_filter; /* of an equal column of the automatic path: the index has it not */
     bool desc;      /* of an ORDER BY term */
 } plan_term;
 
+/* A range of an index: this many columns, from its first, have one value (or, once, a list of values);
+** the next lies between bounds. */
+typedef struct plan_path {
+    sdb_index_def def; /* what the index is; no parts: the rowid */
+    const plan_term *eq;
+    uint16_t n_eq;
+    uint8_t lower; /* SQLITE_INDEX_CONSTRAINT_GT, _GE or _ISNOTNULL (which has no argument); 0: none */
+    uint8_t upper; /* _LT or _LE; 0: none */
+    int16_t lower_arg;
+    int16_t upper_arg;
+    int16_t range_column;  /* of the table, that lower and upper, or the plan's function, are about */
+    bool upper_is_literal; /* upper is text in the statement itself, and may be half of a LIKE */
+} plan_path;
+
 typedef struct plan {
     char text[PLAN_TEXT]; /* must be first */
+    uint64_t id;          /* no other plan of the connection ever has it */
     uint64_t indexes_id;
-    int index;
-    sdb_index_def def; /* name and parts lie behind term */
-    uint16_t n_eq;
+    int index; /* its number in the set of indexes that indexes_id stands for */
+    plan_path path;
+    plan_path automatic; /* n_eq is 0: there is none */
+    const plan_term *order; /* the ORDER BY that SQLite leaves to the cursor */
     uint16_t n_order;
-    uint8_t lower;
-    uint8_t upper;
-    int16_t range_column;  /* of the table, that lower and upper, or the function, are about */
-    bool upper_is_literal; /* upper is text in the statement itself, and may be half of a LIKE */
-    bool reverse;
+    bool reverse;   /* walk the index from its end; the rows then come in that order */
     bool is_single; /* SQLite was told SQLITE_INDEX_SCAN_UNIQUE and may look at one row only */
-    const index_function *function;
-    plan_term term[];
+    const index_function *function; /* of path.range_column: the index answers it, or where that is the
+                                    ** rowid's, xFilter finds the rows in the whole table; its one
+                                    ** argument is the function's second. The rest of the path is not
+                                    ** used then. NULL: none */
+    plan_term term[]; /* of the three; then the definitions' parts and names */
 } plan;
 
 #endif

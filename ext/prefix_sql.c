@@ -199,7 +199,7 @@ static int filter_longest(cursor *cur, const sdb_prefix *x)
 
     for (; rc == SDB_OK && !rc_gather; rc = sdb_cursor_next(cur->core)) {
         const sdb_row *row = sdb_cursor_row(cur->core);
-        sdb_value v = cursor_value(cur, row, cur->plan->range_column);
+        sdb_value v = cursor_value(cur, row, cur->plan->path.range_column);
         sdb_prefix net;
         const char *wrong = v.type == SDB_NULL ? NULL : sdb_prefix_from(&v, &net);
         if (wrong)

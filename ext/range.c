@@ -41,13 +41,6 @@ static bool text_is_below_numbers_end(const sdb_value *v)
     return v->n == 0 || *(const unsigned char *)v->u.p < ':';
 }
 
-static affinity column_affinity(const cursor *cur, int column)
-{
-    const table_sql *def = cursor_vtable(cur)->def;
-
-    return column == def->rowid_column ? AFFINITY_INTEGER : def->columns[column].affinity;
-}
-
 /* Whether the first n_eq values include that of a list: it is none in particular. */
 static bool is_behind_list(const cursor *cur, int n_eq)
 {
@@ -113,7 +106,17 @@ static int argument_get(sqlite3_value *in, affinity aff, sdb_value *out)
     return value_get_affinity(in, aff >= AFFINITY_NUMERIC ? AFFINITY_NUMERIC : AFFINITY_BLOB, out);
 }
 
-/* Keep a copy of the value's text until the list is at its end. */
+void held_clear(cursor *cur)
+{
+    for (held *next; cur->held && cur->held->next; cur->held = next) {
+        next = cur->held->next;
+        sqlite3_free(cur->held);
+    }
+    if (cur->held)
+        cur->held->room = cur->held->size;
+}
+
+/* Keep a copy of the value's text. */
 static int value_hold(cursor *cur, sdb_value *v)
 {
     held *h = cur->held;
@@ -121,12 +124,11 @@ static int value_hold(cursor *cur, sdb_value *v)
     if (v->type != SDB_TEXT && v->type != SDB_BLOB)
         return SQLITE_OK;
     if (!h || h->room < v->n) {
-        size_t room = v->n < HELD_ROOM ? HELD_ROOM : v->n;
-        h = sqlite3_malloc64(sizeof *h + room);
+        size_t size = v->n < HELD_ROOM ? HELD_ROOM : v->n;
+        h = sqlite3_malloc64(sizeof *h + size);
         if (!h)
             return SQLITE_NOMEM;
-        h->room = room;
-        h->next = cur->held;
+        *h = (held){.next = cur->held, .size = size, .room = size};
         cur->held = h;
     }
     h->room -= v->n;
@@ -184,23 +186,24 @@ static int list_read(cursor *cur, int i, sqlite3_value *in, affinity aff)
 /* The equal columns. *is_empty: something is to equal NULL. */
 static int range_set_equals(cursor *cur, sqlite3_value **argv, bool *is_empty)
 {
-    const plan *p = cur->plan;
+    const plan_path *p = cur->path;
 
     for (int i = 0; i < p->n_eq && !cur->is_wide; i++) {
-        affinity aff = column_affinity(cur, p->term[i].column);
+        sqlite3_value *in = argv[p->eq[i].arg];
+        affinity aff = column_affinity(cur, p->eq[i].column);
         bool is_exact = true;
         sdb_value v = NULL_VALUE;
         int rc;
-        if (p->term[i].op == TERM_IN) {
-            rc = list_read(cur, i, argv[i], aff);
+        if (p->eq[i].op == TERM_IN) {
+            rc = list_read(cur, i, in, aff);
             *is_empty = cur->n_list == 0 && !cur->is_wide;
             if (cur->is_wide)
                 return rc;
         } else {
-            rc = argument_get(argv[i], aff, &v);
-            *is_empty = v.type == SDB_NULL && p->term[i].op == TERM_EQ;
+            rc = argument_get(in, aff, &v);
+            *is_empty = v.type == SDB_NULL && p->eq[i].op == TERM_EQ;
             if (rc == SQLITE_OK && value_is_number(&v) && aff < AFFINITY_NUMERIC)
-                rc = number_is_exact(cur, i, argv[i], aff, &v, &is_exact);
+                rc = number_is_exact(cur, i, in, aff, &v, &is_exact);
         }
         if (rc != SQLITE_OK || *is_empty)
             return rc;
@@ -224,8 +227,8 @@ static int range_set_upper(cursor *cur, sqlite3_value *in, affinity aff)
     int rc = SDB_OK;
 
     cur->range.upper = v;
-    cur->range.upper_open = cur->plan->upper == SQLITE_INDEX_CONSTRAINT_LT;
-    if (is_text && cur->plan->upper_is_literal) {
+    cur->range.upper_open = cur->path->upper == SQLITE_INDEX_CONSTRAINT_LT;
+    if (is_text && cur->path->upper_is_literal) {
         rc = count_between(cur, cur->range.n_eq, &FIRST_BLOB, NULL, &n);
         if (n > 0)
             cur->range.upper = NULL;
@@ -251,7 +254,7 @@ static int range_set_upper(cursor *cur, sqlite3_value *in, affinity aff)
 /* The bounds of the column behind the equal ones. */
 static int range_set_bounds(cursor *cur, sqlite3_value **argv, bool *is_empty)
 {
-    const plan *p = cur->plan;
+    const plan_path *p = cur->path;
     affinity aff = column_affinity(cur, p->range_column);
     int rc = SQLITE_OK;
 
@@ -260,7 +263,7 @@ static int range_set_bounds(cursor *cur, sqlite3_value **argv, bool *is_empty)
     cur->range.lower_open = true;
     if (p->lower == SQLITE_INDEX_CONSTRAINT_GT || p->lower == SQLITE_INDEX_CONSTRAINT_GE) {
         sdb_value v = NULL_VALUE;
-        rc = argument_get(*argv++, aff, &v);
+        rc = argument_get(argv[p->lower_arg], aff, &v);
         *is_empty = v.type == SDB_NULL;
         if (aff != AFFINITY_TEXT || !value_is_number(&v)) {
             cur->lower = v;
@@ -268,10 +271,10 @@ static int range_set_bounds(cursor *cur, sqlite3_value **argv, bool *is_empty)
         }
     }
     if (p->upper && rc == SQLITE_OK && !*is_empty) {
-        rc = argument_get(*argv, aff, &cur->upper);
+        rc = argument_get(argv[p->upper_arg], aff, &cur->upper);
         *is_empty = cur->upper.type == SDB_NULL;
         if (rc == SQLITE_OK && !*is_empty)
-            rc = range_set_upper(cur, *argv, aff);
+            rc = range_set_upper(cur, argv[p->upper_arg], aff);
     }
     return rc;
 }
@@ -293,7 +296,7 @@ static int range_hold(cursor *cur)
 
 int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty)
 {
-    const plan *p = cur->plan;
+    const plan_path *p = cur->path;
     int rc;
 
     if (p->n_eq > cur->eq_room) {
@@ -303,12 +306,44 @@ int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty)
         cur->eq = eq;
         cur->eq_room = p->n_eq;
     }
-    cur->is_wide = *is_empty = false;
-    cur->range = (sdb_range){.eq = cur->eq, .reverse = p->reverse};
+    cur->is_wide = false;
+    cur->range = (sdb_range){.eq = cur->eq, .reverse = cur->plan->reverse};
     rc = range_set_equals(cur, argv, is_empty);
     if (rc == SQLITE_OK && !*is_empty && !cur->is_wide && (p->lower || p->upper))
-        rc = range_set_bounds(cur, argv + p->n_eq, is_empty);
+        rc = range_set_bounds(cur, argv, is_empty);
     if (rc == SQLITE_OK && !*is_empty && cur->n_list)
         rc = range_hold(cur);
+    return rc;
+}
+
+/* ---------------------------------------------------------------- the filter */
+
+int filter_set(cursor *cur, sqlite3_value **argv, bool *is_empty)
+{
+    const plan_path *p = &cur->plan->automatic;
+    int rc = SQLITE_OK;
+
+    if (p->n_eq > cur->filter_room) {
+        filter *room = sqlite3_realloc64(cur->filter, p->n_eq * sizeof *room);
+        if (!room)
+            return SQLITE_NOMEM;
+        cur->filter = room;
+        cur->filter_room = p->n_eq;
+    }
+    for (int i = 0; i < p->n_eq && rc == SQLITE_OK && !*is_empty; i++) {
+        const plan_term *t = &p->eq[i];
+        affinity aff = column_affinity(cur, t->column);
+        filter *f = &cur->filter[cur->n_filter];
+        if (!t->is_filter)
+            continue;
+        rc = argument_get(argv[t->arg], aff, &f->value);
+        if (rc == SQLITE_OK)
+            rc = value_hold(cur, &f->value);
+        f->column = t->column;
+        f->collation = (sdb_collation)p->def.parts[i].collation;
+        f->lets_text = aff < AFFINITY_NUMERIC && value_is_number(&f->value);
+        *is_empty = f->value.type == SDB_NULL && t->op == TERM_EQ;
+        cur->n_filter++;
+    }
     return rc;
 }

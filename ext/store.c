@@ -150,6 +150,24 @@ conn *conn_new(sqlite3 *db, int *rc)
     return c;
 }
 
+/* SQLite looks whether it is to stop before it reads the first token, and there is none. */
+bool conn_is_interrupted(conn *c)
+{
+    sqlite3_stmt *none = NULL;
+
+    return sqlite3_prepare_v2(c->db, " ", -1, &none, NULL) == SQLITE_INTERRUPT;
+}
+
+static bool stop_is_due(void *c)
+{
+    return conn_is_interrupted(c);
+}
+
+sdb_stop conn_stop(conn *c)
+{
+    return (sdb_stop){stop_is_due, c};
+}
+
 conn *conn_ref(conn *c)
 {
     c->n_ref++;

@@ -243,8 +243,10 @@ static int manager_commit(sqlite3_vtab *vtab)
     for (store *s = c->stores; s; s = s->next) {
         int rc = s->txn ? sdb_txn_commit(s->txn) : SDB_OK;
         assert(rc == SDB_OK); /* prepared, and nothing written since */
-        if (rc == SDB_OK)
+        if (rc == SDB_OK) {
+            s->n_writes += s->txn != NULL; /* what is read next may have others' commits in it */
             s->txn = NULL;
+        }
     }
     txn_end(c);
     return SQLITE_OK;

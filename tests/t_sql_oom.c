@@ -71,6 +71,7 @@ static const step steps_all[] = {
     {"SELECT id, max(c) FROM t WHERE b IN (1, 3) GROUP BY b ORDER BY 1", NULL},
     {"SELECT t.id, u.y, v.id FROM t JOIN u ON u.x = t.a JOIN t AS v ON v.b = u.y ORDER BY 1, 2, 3",
      NULL},
+    {"SELECT count(*), max(u.x) FROM t LEFT JOIN u ON u.y = t.b", NULL},
     {"DELETE FROM t WHERE b = 4", NULL},
     {"INSERT INTO t(t) VALUES('CREATE UNIQUE INDEX i1 ON t(b)')", "CREATE UNIQUE INDEX i1 ON t(b)"},
     {"INSERT INTO t(t) VALUES('CREATE INDEX i1 ON t(b, c COLLATE rtrim DESC)')",
