@@ -2,6 +2,7 @@
 ** kept and read again; and a routing table of the Internet. */
 #define _POSIX_C_SOURCE 200809L
 #include "tree.h"
+#include "prefixes.h"
 
 #include "../core/lpm.h"
 
@@ -641,60 +642,15 @@ static void test_free_above_floor(void **state)
 
 /* ---------------------------------------------------------------- a routing table */
 
-static int entry_compare(const void *a, const void *b)
-{
-    return sdb_prefix_compare(&((const entry *)a)->prefix, &((const entry *)b)->prefix);
-}
-
-/* Prefixes of the lengths and density of a routing table's: mostly /24 and /48, many in each of a
-** few thousand blocks. */
-static model table_made(size_t n)
-{
-    model m = {malloc(n * sizeof *m.at), n};
-    for (size_t i = 0; i < n; i++) {
-        uint64_t r = rnd(100), block = rnd(1000) * 0x9e3779b97f4a7c15u;
-        unsigned len = r < 60 ? 24 : r < 98 ? 16 + (unsigned)rnd(8) : 8 + (unsigned)rnd(25);
-        if (rnd(100) < 85) {
-            m.at[i].prefix = make(SDB_IPV4, len, block >> 48 << 48 | rnd(1 << 16) << 32, 0);
-        } else {
-            uint64_t net = (block >> 35 << 32 | rnd(256) << 16 | rnd(1 << 16)) & (UINT64_MAX >> 3);
-            len = r < 50 ? 48 : r < 98 ? 32 + (unsigned)rnd(17) : 20 + (unsigned)rnd(109);
-            m.at[i].prefix = make(SDB_IPV6, len, (uint64_t)1 << 61 | net, rnd(UINT64_MAX));
-        }
-    }
-    return m;
-}
-
-/* The table of STATEDB_DATA, or of the place where it lies beside the checkout. */
 static model table_read(void)
 {
-    model m = {NULL, 0};
-    const char *dir = getenv("STATEDB_DATA");
-    char command[1024], line[128];
-    snprintf(command, sizeof command, "gzip -dc '%s/bgp-prefixes.txt.gz' 2>/dev/null",
-             dir ? dir : "../shared/data");
-    FILE *file = popen(command, "r");
-    while (file && fgets(line, sizeof line, file)) {
-        if ((m.n & (m.n - 1)) == 0)
-            m.at = realloc(m.at, (m.n ? m.n * 2 : 1) * sizeof *m.at);
-        line[strcspn(line, "\r\n")] = 0;
-        m.at[m.n++].prefix = parse(line);
-    }
-    if (file)
-        pclose(file);
-    return m.n ? m : table_made(200000);
-}
-
-static void table_sort(model *m)
-{
-    size_t n = 0;
-    qsort(m->at, m->n, sizeof *m->at, entry_compare);
-    for (size_t i = 0; i < m->n; i++)
-        if (n == 0 || entry_compare(&m->at[n - 1], &m->at[i]) != 0)
-            m->at[n++] = m->at[i];
-    m->n = n;
-    for (size_t i = 0; i < n; i++)
-        m->at[i].link = (sdb_link)i + 1;
+    model m;
+    sdb_prefix *prefixes = prefixes_get(200000, &m.n);
+    m.at = malloc(m.n * sizeof *m.at);
+    for (size_t i = 0; i < m.n; i++)
+        m.at[i] = (entry){.prefix = prefixes[i], .link = (sdb_link)i + 1};
+    free(prefixes);
+    return m;
 }
 
 static void shuffle(uint32_t *order, size_t n)
@@ -727,7 +683,6 @@ static void test_table(void **state)
     (void)state;
     tree t;
     model m = table_read();
-    table_sort(&m);
     uint32_t *order = malloc(m.n * sizeof *order);
     uint32_t *parent = malloc(m.n * sizeof *parent); /* the link of the next shorter cover, or 0 */
     for (size_t i = 0; i < m.n; i++) {
