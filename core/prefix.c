@@ -77,10 +77,13 @@ static unsigned text_hex(text *t, unsigned most, unsigned *out)
 /* Take a decimal number of up to three digits. */
 static const char *text_number(text *t, unsigned *out)
 {
-    const char *from = t->p;
-    for (*out = 0; t->p < t->end && t->p < from + 3 && *t->p >= '0' && *t->p <= '9'; t->p++)
-        *out = *out * 10 + (unsigned)(*t->p - '0');
-    return t->p == from ? NO_PREFIX : *from == '0' && t->p > from + 1 ? LEADING_ZERO : NULL;
+    const char *from = t->p, *p = from, *end = t->end - from > 3 ? from + 3 : t->end;
+    unsigned n = 0;
+    for (unsigned d; p < end && (d = (unsigned)*p - '0') <= 9; p++)
+        n = n * 10 + d;
+    t->p = p;
+    *out = n;
+    return p == from ? NO_PREFIX : *from == '0' && p > from + 1 ? LEADING_ZERO : NULL;
 }
 
 /* ---------------------------------------------------------------- addresses, without a length */

@@ -227,16 +227,15 @@ int prefix_filter(cursor *cur, sqlite3_value *in)
 
     if (rc != SQLITE_OK || v.type == SDB_NULL)
         return rc;
+    if (p->index != SDB_BY_ROWID) {
+        rc = sdb_cursor_seek_prefix(cur->core, (sdb_prefix_op)p->function->op, &v, false);
+        if (rc != SDB_NOTPREFIX) {
+            cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
+            return rc < 0 ? error_core((vtable *)cur->base.pVtab, rc) : SQLITE_OK;
+        }
+    }
     wrong = sdb_prefix_from(&v, &x);
-    if (wrong)
-        return filter_refuse(cur, &v, wrong);
-    if (p->index == SDB_BY_ROWID)
-        return filter_longest(cur, &x);
-    rc = sdb_cursor_seek_prefix(cur->core, (sdb_prefix_op)p->function->op, &v, false);
-    if (rc < 0)
-        return error_core((vtable *)cur->base.pVtab, rc);
-    cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
-    return SQLITE_OK;
+    return wrong ? filter_refuse(cur, &v, wrong) : filter_longest(cur, &x);
 }
 
 /* ---------------------------------------------------------------- parts of a prefix */
