@@ -126,7 +126,7 @@ int sdb_grave_new(sdb_version *v, const sdb_edit *e, const sdb_row *row, uint64_
         return rc;
     sdb_row *grave = sdb_at(t->arena.base, *out);
     memcpy(grave, row, size);
-    grave->stamp = e->stamp;
+    sdb_row_set_stamp(grave, e->stamp);
     grave->revision = revision | SDB_ROW_DEAD;
     return SDB_OK;
 }
@@ -155,7 +155,7 @@ static void grave_remove(sdb_version *v, sdb_edit *e, sdb_link grave)
     revision_take(e, &h->dead_by_revision, row, grave);
     sdb_key_put_rowid(key, row->rowid);
     sdb_radix_take(e, &h->dead_by_rowid, key, sizeof key, grave);
-    if (row->stamp > e->floor)
+    if (sdb_row_stamp(row) > e->floor)
         sdb_object_free(v->table, grave);
     else
         sdb_links_push(&e->retired, grave);
@@ -192,7 +192,7 @@ typedef struct sweep {
 static void sweep_grave(void *ctx, sdb_link link)
 {
     const sweep *s = ctx;
-    if (sdb_row_at(s->table, link)->stamp > s->floor)
+    if (sdb_row_stamp(sdb_row_at(s->table, link)) > s->floor)
         sdb_object_free(s->table, link);
 }
 

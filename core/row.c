@@ -6,26 +6,63 @@
 
 /* ---------------------------------------------------------------- layout */
 
-static inline int row_slots(int n_columns, int rowid_column)
+static inline int row_stored(int n_columns, int rowid_column)
 {
     return n_columns - (rowid_column >= 0);
 }
 
-/* Where n slots and n types end. */
-static inline size_t row_head(int n)
+/* Where n types and n ends of a width end. */
+static inline size_t row_head(int n, unsigned width)
 {
-    return sizeof(sdb_row) + (size_t)n * (sizeof(uint64_t) + 1);
+    return sizeof(sdb_row) + (size_t)n * (width + 1);
 }
 
-static inline uint8_t *row_types(const sdb_row *row, int n)
+static inline unsigned row_width(const sdb_row *row)
 {
-    return (uint8_t *)(row->slot + n);
+    return (unsigned)(row->made >> 56);
+}
+
+/* The width of the ends of a row of a size. */
+static inline unsigned width_for(uint64_t size)
+{
+    return size <= UINT8_MAX ? 1 : size <= UINT16_MAX ? 2 : 4;
 }
 
 static inline uint64_t round_up_8(uint64_t n)
 {
     return (n + 7) & ~UINT64_C(7);
 }
+
+/* The i-th of some ends. */
+static inline uint32_t end_get(const uint8_t *ends, int i, unsigned width)
+{
+    uint16_t end16;
+    uint32_t end32;
+
+    if (width == 1)
+        return ends[i];
+    if (width == 2) {
+        memcpy(&end16, ends + (size_t)i * 2, sizeof end16);
+        return end16;
+    }
+    memcpy(&end32, ends + (size_t)i * 4, sizeof end32);
+    return end32;
+}
+
+static inline void end_put(uint8_t *ends, int i, unsigned width, size_t end)
+{
+    uint16_t end16 = (uint16_t)end;
+    uint32_t end32 = (uint32_t)end;
+
+    if (width == 1)
+        ends[i] = (uint8_t)end;
+    else if (width == 2)
+        memcpy(ends + (size_t)i * 2, &end16, sizeof end16);
+    else
+        memcpy(ends + (size_t)i * 4, &end32, sizeof end32);
+}
+
+/* ---------------------------------------------------------------- one column */
 
 static inline sdb_type stored_type(const sdb_value *value)
 {
@@ -34,73 +71,95 @@ static inline sdb_type stored_type(const sdb_value *value)
     return is_nan ? SDB_NULL : value->type;
 }
 
-/* Payload bytes of a text or blob of n bytes. */
-static inline uint64_t payload_size(sdb_type type, uint32_t n)
+/* 1 to 8: its bits and that of its sign. */
+static inline unsigned integer_size(int64_t i)
 {
-    return (uint64_t)n + (type == SDB_TEXT);
+    uint64_t bits = (uint64_t)(i ^ i >> 63);
+
+    return (64 - (unsigned)__builtin_clzll(bits | 1)) / 8 + 1;
+}
+
+static inline uint64_t stored_size(const sdb_value *value, sdb_type type)
+{
+    switch (type) {
+    case SDB_NULL:
+        return 0;
+    case SDB_INTEGER:
+        return integer_size(value->u.i);
+    case SDB_REAL:
+        return sizeof value->u.r;
+    default:
+        return (uint64_t)value->n + (type == SDB_TEXT);
+    }
+}
+
+static inline void word_put(uint8_t *p, size_t n, uint64_t word)
+{
+    for (size_t i = 0; i < n; i++)
+        p[i] = (uint8_t)(word >> 8 * i);
+}
+
+/* Compilers make one load of it. */
+static inline uint64_t word_get(const uint8_t *p)
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
+           (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 |
+           (uint64_t)p[7] << 56;
 }
 
 /* ---------------------------------------------------------------- interface */
 
 size_t sdb_row_measure(const sdb_value *values, int n_columns, int rowid_column)
 {
-    uint64_t size = row_head(row_slots(n_columns, rowid_column));
+    int n = row_stored(n_columns, rowid_column);
+    uint64_t bytes = 0, size;
+    unsigned width = 1;
 
-    for (int i = 0; i < n_columns; i++) {
-        if (i != rowid_column && values[i].type >= SDB_TEXT) {
-            size += payload_size(values[i].type, values[i].n);
-        }
-    }
-    size = round_up_8(size);
+    for (int i = 0; i < n_columns; i++)
+        if (i != rowid_column)
+            bytes += stored_size(&values[i], stored_type(&values[i]));
+    do
+        size = round_up_8(row_head(n, width) + bytes);
+    while (width_for(size) > width && (width = width_for(size)));
     return size <= SDB_MAX_ROW ? (size_t)size : 0;
 }
 
-void sdb_row_build(sdb_row *row, int64_t rowid, uint64_t stamp, uint64_t revision,
-                   const sdb_value *values, int n_columns, int rowid_column)
+void sdb_row_build(sdb_row *row, size_t size, int64_t rowid, const sdb_value *values, int n_columns,
+                   int rowid_column)
 {
-    int n = row_slots(n_columns, rowid_column);
-    uint64_t *slot = row->slot;
-    uint8_t *type = row_types(row, n);
-    uint8_t *payload = (uint8_t *)row + row_head(n);
+    int n = row_stored(n_columns, rowid_column), at = 0;
+    unsigned width = width_for(size);
+    uint8_t *type = row->type, *ends = type + n;
+    uint8_t *p = ends + (size_t)n * width;
 
-    assert(stamp >> 48 == 0);
     row->rowid = rowid;
-    row->stamp = stamp;
-    row->revision = revision;
+    row->made = (uint64_t)width << 56;
+    row->revision = 0;
     for (int i = 0; i < n_columns; i++) {
         const sdb_value *value = &values[i];
         if (i == rowid_column)
             continue;
-        *type = (uint8_t)stored_type(value);
-        if (*type == SDB_NULL) {
-            *slot = 0;
-        } else if (*type < SDB_TEXT) {
-            *slot = (uint64_t)value->u.i; /* the bits of a real as well */
+        type[at] = (uint8_t)stored_type(value);
+        size_t more = (size_t)stored_size(value, type[at]);
+        if (type[at] < SDB_TEXT) {
+            word_put(p, more, (uint64_t)value->u.i); /* the bits of a real as well */
         } else {
-            *slot = (uint64_t)(payload - (uint8_t *)row) | (uint64_t)value->n << 32;
             if (value->n > 0)
-                memcpy(payload, value->u.p, value->n);
-            if (*type == SDB_TEXT)
-                payload[value->n] = 0;
-            payload += payload_size(value->type, value->n);
+                memcpy(p, value->u.p, value->n);
+            if (type[at] == SDB_TEXT)
+                p[value->n] = 0;
         }
-        slot++;
-        type++;
+        p += more;
+        end_put(ends, at++, width, (size_t)(p - (uint8_t *)row));
     }
+    assert(round_up_8((uint64_t)(p - (uint8_t *)row)) == size);
 }
 
 size_t sdb_row_size(const sdb_row *row, int n_columns, int rowid_column)
 {
-    int n = row_slots(n_columns, rowid_column);
-    const uint8_t *types = row_types(row, n);
-    int last = n - 1; /* text or blob: it ends the row */
+    int n = row_stored(n_columns, rowid_column);
 
-    while (last >= 0 && types[last] < SDB_TEXT)
-        last--;
-    if (last < 0)
-        return round_up_8(row_head(n));
-    uint64_t slot = row->slot[last];
-    return round_up_8((uint32_t)slot + payload_size(types[last], (uint32_t)(slot >> 32)));
+    return n ? (size_t)round_up_8(end_get(row->type + n, n - 1, row_width(row))) : sizeof *row;
 }
 
 sdb_value sdb_row_get(const sdb_row *row, int column, int n_columns, int rowid_column)
@@ -108,15 +167,21 @@ sdb_value sdb_row_get(const sdb_row *row, int column, int n_columns, int rowid_c
     if (column == rowid_column)
         return (sdb_value){.type = SDB_INTEGER, .u.i = row->rowid};
 
-    int n = row_slots(n_columns, rowid_column);
+    int n = row_stored(n_columns, rowid_column);
     int i = column - (rowid_column >= 0 && column > rowid_column);
-    uint64_t slot = row->slot[i];
-    sdb_value value = {.type = row_types(row, n)[i], .u.i = (int64_t)slot};
+    unsigned width = row_width(row);
+    const uint8_t *bytes = (const uint8_t *)row, *ends = row->type + n;
+    uint32_t end = end_get(ends, i, width);
+    uint32_t start = i ? end_get(ends, i - 1, width) : (uint32_t)row_head(n, width);
+    sdb_value value = {.type = row->type[i]};
 
     assert(column >= 0 && column < n_columns);
     if (value.type >= SDB_TEXT) {
-        value.n = (uint32_t)(slot >> 32);
-        value.u.p = (const uint8_t *)row + (uint32_t)slot;
+        value.u.p = bytes + start;
+        value.n = end - start - (value.type == SDB_TEXT);
+    } else if (value.type != SDB_NULL) {
+        /* The eight bytes that end with it, which are in the row: its head is longer. */
+        value.u.i = (int64_t)word_get(bytes + end - 8) >> (64 - 8 * (end - start));
     }
     return value;
 }

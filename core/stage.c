@@ -80,7 +80,7 @@ int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *va
         rc = sdb_arena_alloc(&table->arena, size, &txn->staged);
     if (rc != SDB_OK)
         return rc;
-    sdb_row_build(sdb_at(table->arena.base, txn->staged), rowid, 0, 0, values, table->n_columns,
+    sdb_row_build(sdb_at(table->arena.base, txn->staged), size, rowid, values, table->n_columns,
                   table->rowid_column);
     txn->staged_table = table;
     txn->staged_clear = 0;
@@ -156,7 +156,7 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
         goto done;
     }
     w->now->revision += grave != 0;
-    row->stamp = txn->stamp;
+    sdb_row_set_stamp(row, txn->stamp);
     row->revision = ++w->now->revision;
     sdb_version_change(w->now, &w->edit, row, &txn->keys, old, &txn->old_keys, grave);
     txn->found = NULL;

@@ -346,7 +346,7 @@ static inline const sdb_entry *entry_at(const sdb_table *t, sdb_link link)
 
 uint64_t sdb_object_stamp(const sdb_table *t, sdb_link link)
 {
-    return link & SDB_LEAF ? sdb_row_at(t, link)->stamp & SDB_STAMP_MAX
+    return link & SDB_LEAF ? sdb_row_stamp(sdb_row_at(t, link)) /* an entry's too */
                            : sdb_node_stamp(sdb_at(t->arena.base, link));
 }
 
@@ -397,7 +397,7 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
         sdb_watch_touch(t, v->set, row ? keys : NULL, old ? old_keys : NULL);
     if (v->history.feeds)
         sdb_history_change(v, edit, row, old, grave);
-    if (old && old->stamp > edit->floor)
+    if (old && sdb_row_stamp(old) > edit->floor)
         sdb_object_free(t, old_link);
     else if (old)
         sdb_links_push(&edit->retired, old_link);

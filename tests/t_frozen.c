@@ -77,7 +77,7 @@ static void commit_broken_row(void)
 {
     fixture f;
     fixture_open(&f);
-    ((sdb_row *)(uintptr_t)sdb_txn_get(f.txn, f.t, 1))->slot[0] = 8; /* not what by_k has it under */
+    ((sdb_row *)(uintptr_t)sdb_txn_get(f.txn, f.t, 1))->type[2] = 8; /* k: not what by_k has it under */
     MUST(sdb_txn_commit(f.txn) == SDB_OK);
 }
 
@@ -125,7 +125,7 @@ static void write_row(void)
     sdb_snapshot_take(snap);
     MUST(sdb_cursor_open(cur, snap, f.t, SDB_BY_ROWID) == SDB_OK);
     MUST(sdb_cursor_seek(cur, &(sdb_range){0}) == SDB_OK);
-    ((sdb_row *)(uintptr_t)sdb_cursor_row(cur))->slot[0] = 8;
+    ((sdb_row *)(uintptr_t)sdb_cursor_row(cur))->type[2] = 8;
 }
 
 static void write_node(void)
