@@ -119,8 +119,8 @@ static int index_create(vtable *t, const index_command *command)
     rc = sdb_txn_create_index(t->store->txn, t->table, &def);
     if (rc == SDB_DUPLICATE)
         return error_unique_parts(t, SQLITE_CONSTRAINT_UNIQUE, def.parts, def.n_parts);
-    if (rc == SDB_NOTPREFIX)
-        return prefix_error_table(t, &def);
+    if (rc == SDB_NOTPREFIX || rc == SDB_NOTSET)
+        return refused_table(t, &def, rc);
     if (!rc)
         txn_indexes_changed(t->store, false);
     return error_core(t, rc);

@@ -21,6 +21,9 @@
 **     attach.c       statedb_attach(): all tables of a store become virtual tables
 **     functions.c    other SQL functions, and which of them an index answers
 **     prefix_sql.c   IP, MAC and bit prefixes in SQL
+**     json_keys.c    the keys in JSON                               (json_keys.h)
+**     multi_sql.c    indexes of several keys a row in SQL
+**     refused.c      what is said of a value that an index refuses
 **
 ** Nothing that matters lives in an sqlite3_vtab: SQLite replaces those objects in the middle of
 ** transactions. All state belongs to the connection (struct conn), the store (core/statedb.h) and
@@ -268,19 +271,23 @@ int error_column(vtable *t, int rc, int column, const char *format, ...);
 
 int attach_register(conn *c);
 
+/* What is asked of an index of SDB_MULTI. */
+enum { MULTI_HAS, MULTI_HAS_PREFIX };
+
 /* A function of two arguments that an index of some kind answers when the first one is its column, as
 ** a condition. xBestIndex gets it as the operator SQLITE_INDEX_CONSTRAINT_FUNCTION + its place here. */
 typedef struct index_function {
     const char *name;    /* "statedb_covers"; in a plan "net covers ?" */
     sdb_index_kind kind; /* of the indexes */
-    int op;              /* what is asked of them: of SDB_LPM, sdb_prefix_op */
+    int op;              /* what is asked of them: of SDB_LPM, sdb_prefix_op; of SDB_MULTI above */
     int rows;            /* that are expected; 0: a part of the table */
     bool is_of_table;    /* the answer depends on all rows: index or not, xFilter has to find it */
+    bool is_of_key;      /* the rows share a key: in a unique index there is one at most */
     void (*function)(sqlite3_context *, int, sqlite3_value **); /* for one row */
     int (*filter)(cursor *, sqlite3_value *); /* xFilter, with the second argument */
 } index_function;
 
-enum { INDEX_FUNCTIONS = 3 };
+enum { INDEX_FUNCTIONS = 5 };
 extern const index_function index_functions[INDEX_FUNCTIONS];
 
 int functions_register(conn *c);
@@ -293,9 +300,21 @@ void prefix_within(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 int prefix_functions_register(sqlite3 *db);
 int prefix_filter(cursor *cur, sqlite3_value *in);
 
-/* After SDB_NOTPREFIX: the error for the first value that is no prefix, in t->row, or in the rows
-** that an index was to be created on. */
-int prefix_error_row(vtable *t);
-int prefix_error_table(vtable *t, const sdb_index_def *def);
+/* ---------------------------------------------------------------- multi_sql.c */
+
+void multi_function(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+int multi_filter(cursor *cur, sqlite3_value *in);
+
+/* ---------------------------------------------------------------- refused.c */
+
+/* "'10.0.0.300' has a number above 255"; and the same as a sentence of a function. NULL: no memory. */
+char *value_complaint(const sdb_value *v, const char *wrong);
+char *function_complaint(const index_function *f, const sdb_value *v, const char *wrong);
+extern const char json_wrong[];
+
+/* After SDB_NOTPREFIX or SDB_NOTSET from core: the error for the first value that is refused, in t->row,
+** which was to be this row, or in the rows that an index was to be created on. */
+int refused_row(vtable *t, int64_t rowid, int core_rc);
+int refused_table(vtable *t, const sdb_index_def *def, int core_rc);
 
 #endif

@@ -50,9 +50,11 @@ static void memory_function(sqlite3_context *ctx, int argc, sqlite3_value **argv
 }
 
 const index_function index_functions[INDEX_FUNCTIONS] = {
-    {"statedb_lpm", SDB_LPM, SDB_LONGEST, 1, true, prefix_lpm, prefix_filter},
-    {"statedb_covers", SDB_LPM, SDB_COVERS, 4, false, prefix_covers, prefix_filter},
-    {"statedb_within", SDB_LPM, SDB_WITHIN, 0, false, prefix_within, prefix_filter},
+    {"statedb_lpm", SDB_LPM, SDB_LONGEST, 1, true, true, prefix_lpm, prefix_filter},
+    {"statedb_covers", SDB_LPM, SDB_COVERS, 4, false, false, prefix_covers, prefix_filter},
+    {"statedb_within", SDB_LPM, SDB_WITHIN, 0, false, false, prefix_within, prefix_filter},
+    {"statedb_has", SDB_MULTI, MULTI_HAS, 10, false, true, multi_function, multi_filter},
+    {"statedb_has_prefix", SDB_MULTI, MULTI_HAS_PREFIX, 0, false, false, multi_function, multi_filter},
 };
 
 static int index_functions_register(sqlite3 *db)

@@ -122,10 +122,10 @@ static sdb_index_kind kind_parse(parser *p)
         return SDB_RADIX;
     if (parser_accept_word(p, "LPM"))
         return SDB_LPM;
-    if (sql_token_is(kind, "MULTI"))
-        parser_error(p, "USING %.*s is not supported yet", kind->length, kind->text);
-    else if (sql_token_is_name(kind))
-        parser_error(p, "unknown kind of index: %.*s (there are radix and lpm)", kind->length,
+    if (parser_accept_word(p, "MULTI"))
+        return SDB_MULTI;
+    if (sql_token_is_name(kind))
+        parser_error(p, "unknown kind of index: %.*s (there are radix, lpm and multi)", kind->length,
                      kind->text);
     else
         parser_unexpected(p);
@@ -134,18 +134,20 @@ static sdb_index_kind kind_parse(parser *p)
 
 /* An index whose kind finds something else than values in their order is of one column, and what
 ** would say more about that order is not accepted and forgotten. */
-static void kind_check(parser *p, const index_sql *index, const char *kind)
+static void kind_check(parser *p, index_sql *index, const char *kind, const char *values)
 {
     const table_sql *table = p->table;
-    const sdb_part *part = index->parts;
+    sdb_part *part = index->parts;
 
     if (index->n_parts > 1)
         parser_error(p, "USING %s is for one column", kind);
     else if (part->column == table->rowid_column)
-        parser_error(p, "USING %s is for text and blobs: %s is the rowid", kind,
+        parser_error(p, "USING %s is for %s: %s is the rowid", kind, values,
                      table->columns[part->column].name);
     else if (part->desc || part->collation != table->columns[part->column].collation)
         parser_error(p, "%s has no meaning with USING %s", part->desc ? "DESC" : "COLLATE", kind);
+    else
+        part->collation = SDB_BINARY; /* the column's own is not for what is found in it */
 }
 
 void index_body_parse(parser *p, index_sql *index)
@@ -155,7 +157,9 @@ void index_body_parse(parser *p, index_sql *index)
     if (parser_accept_word(p, "USING"))
         index->kind = kind_parse(p);
     if (!p->rc && index->kind == SDB_LPM)
-        kind_check(p, index, "lpm");
+        kind_check(p, index, "lpm", "text and blobs");
+    if (!p->rc && index->kind == SDB_MULTI)
+        kind_check(p, index, "multi", "JSON");
     if (sql_token_is(&p->token, "WHERE"))
         parser_error(p, "WHERE (a partial index) is not supported yet");
     p->index = NULL;

@@ -3,10 +3,11 @@
 **     command = CREATE [UNIQUE] INDEX [IF NOT EXISTS] [schema "."] name ON table parts [USING kind]
 **             | DROP INDEX [IF EXISTS] [schema "."] name
 **     parts   = "(" name [COLLATE name] [ASC | DESC] { "," ... } ")"
-**     kind    = radix | lpm */
+**     kind    = radix | lpm | multi */
 #ifndef STATEDB_INDEX_SQL_H
 #define STATEDB_INDEX_SQL_H
 
+#include "json_keys.h"
 #include "sql_parser.h"
 
 typedef struct index_command {
@@ -28,7 +29,8 @@ static inline sdb_index_def index_core_def(const index_sql *index)
                            .unique = index->unique,
                            .n_parts = (uint16_t)index->n_parts,
                            .parts = index->parts,
-                           .kind = (uint8_t)index->kind};
+                           .kind = (uint8_t)index->kind,
+                           .extract = index->kind == SDB_MULTI ? json_extract : NULL};
 }
 
 /* For schema_sql.c. */

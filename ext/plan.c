@@ -39,7 +39,8 @@ enum {
 typedef struct query {
     vtable *table;
     sqlite3_index_info *info;
-    view view;
+    view view; /* whose indexes are meant */
+    view now;  /* where rows can be counted; the table may not be in it */
     double n_rows;
 } query;
 
@@ -326,6 +327,21 @@ static void path_estimate_filter(const query *q, path *p)
         p->cost_each = 10 + seen / FILTER_SAVES + p->rows * 3;
 }
 
+/* How many rows have the key that a function asks for, where the statement says which. */
+static bool path_count_key(const query *q, const path *p, const index_function *f, double *out)
+{
+    sqlite3_value *in;
+    sdb_value key;
+    uint64_t n;
+
+    if (!p->index || f->kind != SDB_MULTI || !f->is_of_key ||
+        sqlite3_vtab_rhs_value(q->info, p->function, &in) != SQLITE_OK ||
+        value_get(in, &key) != SQLITE_OK || view_count_key(q->now, q->table, p->index, &key, &n))
+        return false;
+    *out = (double)n;
+    return true;
+}
+
 /* SQLite's own guesses for an index without statistics. */
 static void path_estimate(const query *q, path *p)
 {
@@ -335,7 +351,8 @@ static void path_estimate(const query *q, path *p)
     if (p->is_key) {
         rows = 1;
     } else if (f) {
-        rows = f->rows ? f->rows : rows / 16;
+        if (!path_count_key(q, p, f, &rows))
+            rows = f->rows ? f->rows : rows / 16;
     } else if (p->n_eq > 0) {
         double same = ROWS_EQ + 1 - p->n_eq;
         if (same < ROWS_EQ_MIN)
@@ -364,36 +381,41 @@ static double path_total(const query *q, const path *p)
     return p->cost + (is_sorted ? 0 : p->rows * log_2(p->rows));
 }
 
+/* The rows of one key come in order of rowid. */
+static void path_order_rowid(const query *q, path *p)
+{
+    const sqlite3_index_info *info = q->info;
+
+    p->is_ordered = info->nOrderBy == 0 ||
+                    column_of(q, info->aOrderBy[0].iColumn) == q->table->def->rowid_column;
+    p->reverse = info->nOrderBy > 0 && p->is_ordered && info->aOrderBy[0].desc;
+}
+
 /* The path of a function: by an index, or, where the function is of the whole table, without. */
 static path path_function(const query *q, int index, int k)
 {
     const index_function *f = constraint_function(q, k);
     path p = {.index = index, .list = -1, .lower = -1, .upper = -1, .function = k};
 
-    p.is_key = f->is_of_table && index && index_is_unique(q, index);
+    p.is_key = f->is_of_key && index && index_is_unique(q, index);
     if (!index || p.is_key)
         path_order(q, &p);
+    else if (f->is_of_key && f->kind == SDB_MULTI)
+        path_order_rowid(q, &p);
     else
         p.is_ordered = q->info->nOrderBy == 0;
     path_estimate(q, &p);
     return p;
 }
 
-/* The constraint that an index of another kind than values in their order can answer, or -1. The
-** functions stand in the order of what they leave over. */
-static int index_find_function(const query *q, int index)
+/* Whether constraint k is a function that an index of another kind than values in their order answers. */
+static bool function_fits(const query *q, int index, int k)
 {
     const sdb_index_def *def = index_def(q, index);
-    int best = -1;
+    const index_function *f = constraint_function(q, k);
 
-    for (int k = 0; k < q->info->nConstraint; k++) {
-        const index_function *f = constraint_function(q, k);
-        if (f && f->kind == def->kind && q->info->aConstraint[k].usable &&
-            column_of(q, q->info->aConstraint[k].iColumn) == def->parts[0].column &&
-            (best < 0 || f < constraint_function(q, best)))
-            best = k;
-    }
-    return best;
+    return f && f->kind == def->kind && q->info->aConstraint[k].usable &&
+           column_of(q, q->info->aConstraint[k].iColumn) == def->parts[0].column;
 }
 
 /* The best use of one index of values. */
@@ -428,19 +450,26 @@ static path path_try(const query *q, int index)
     return p;
 }
 
+static void path_improve(const query *q, path *best, path p)
+{
+    if (path_total(q, &p) < path_total(q, best))
+        *best = p;
+}
+
 /* of_table: the constraint by which all paths have to go, or -1. */
 static path path_best(const query *q, int of_table)
 {
     path best = of_table < 0 ? path_try(q, SDB_BY_ROWID) : path_function(q, SDB_BY_ROWID, of_table);
 
     for (int i = 1; i <= view_indexes(q->view, q->table->table); i++) {
-        bool is_radix = index_def(q, i)->kind == SDB_RADIX;
-        int k = is_radix ? -1 : index_find_function(q, i);
-        if (of_table < 0 ? !is_radix && k < 0 : k != of_table)
+        if (index_def(q, i)->kind == SDB_RADIX) {
+            if (of_table < 0)
+                path_improve(q, &best, path_try(q, i));
             continue;
-        path p = is_radix ? path_try(q, i) : path_function(q, i, k);
-        if (path_total(q, &p) < path_total(q, &best))
-            best = p;
+        }
+        for (int k = 0; k < q->info->nConstraint; k++)
+            if ((of_table < 0 || k == of_table) && function_fits(q, i, k))
+                path_improve(q, &best, path_function(q, i, k));
     }
     return best;
 }
@@ -759,6 +788,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
         return error_core(t, rc);
     if (view_indexes_id(now, t->table)) /* else the table may have to be made first */
         q.view = now;
+    q.now = now;
     if (view_count(now, t->table) > ROWS_MIN)
         q.n_rows = (double)view_count(now, t->table);
     rc = query_find_of_table(&q, &of_table);

@@ -1,5 +1,4 @@
-/* prefix_sql.c - prefixes in SQL: the functions on IP, MAC and bit prefixes, and what is said of a
-** value that is none.
+/* prefix_sql.c - prefixes in SQL: the functions on IP, MAC and bit prefixes.
 **
 ** What a prefix is, core/prefix.h says. The functions that compare two of them call it an error when
 ** a value is no prefix, as an index on prefixes does: no row would ever match 10.0.0.300, and nobody
@@ -11,78 +10,6 @@
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
-
-/* ---------------------------------------------------------------- what is no prefix */
-
-/* "'10.0.0.300' has a number above 255"; NULL: no memory. */
-static char *complaint(const sdb_value *v, const char *wrong)
-{
-    switch (v->type) {
-    case SDB_INTEGER:
-        return sqlite3_mprintf("%lld %s", (long long)v->u.i, wrong);
-    case SDB_REAL:
-        return sqlite3_mprintf("%!.15g %s", v->u.r, wrong);
-    case SDB_TEXT: /* a NUL follows it, from SQLite and from a row */
-        return sqlite3_mprintf("'%!.60q' %s", (const char *)v->u.p, wrong);
-    default:
-        return sqlite3_mprintf("a blob of %u bytes %s", v->n, wrong);
-    }
-}
-
-/* The same as a sentence of a function. */
-static char *function_complaint(const index_function *f, const sdb_value *v, const char *wrong)
-{
-    char *text = complaint(v, wrong);
-
-    return text ? sqlite3_mprintf("%s: %z", f->name, text) : NULL;
-}
-
-/* Whether a value is refused by an index; its error, then. */
-static int index_check(vtable *t, const sdb_index_def *def, const sdb_value *v)
-{
-    sdb_prefix p;
-    const char *wrong = def->kind == SDB_LPM && v->type != SDB_NULL ? sdb_prefix_from(v, &p) : NULL;
-    char *text;
-
-    if (!wrong)
-        return SQLITE_OK;
-    text = complaint(v, wrong);
-    return text ? error_column(t, SQLITE_CONSTRAINT_VTAB, def->parts[0].column,
-                               "%z (index %s is of addresses and prefixes)", text, def->name)
-                : SQLITE_NOMEM;
-}
-
-int prefix_error_row(vtable *t)
-{
-    int rc = SQLITE_OK;
-
-    for (int i = 1; rc == SQLITE_OK && i <= sdb_txn_indexes(t->store->txn, t->table); i++) {
-        const sdb_index_def *def = sdb_txn_index(t->store->txn, t->table, i);
-        rc = index_check(t, def, &t->row[def->parts[0].column]);
-    }
-    return rc ? rc : error_core(t, SDB_NOTPREFIX);
-}
-
-int prefix_error_table(vtable *t, const sdb_index_def *def)
-{
-    store *s = t->store;
-    sdb_range all = {0};
-    sdb_cursor *cur;
-    int rc_error = SQLITE_OK;
-    int rc = sdb_cursor_new(s->db, &cur);
-
-    if (rc != SDB_OK)
-        return error_core(t, rc);
-    rc = sdb_cursor_open_txn(cur, s->txn, t->table, SDB_BY_ROWID);
-    if (rc == SDB_OK)
-        rc = sdb_cursor_seek(cur, &all);
-    for (; rc == SDB_OK && !rc_error; rc = sdb_cursor_next(cur)) {
-        sdb_value v = sdb_row_value(t->table, sdb_cursor_row(cur), def->parts[0].column);
-        rc_error = index_check(t, def, &v);
-    }
-    sdb_cursor_free(cur);
-    return rc_error ? rc_error : error_core(t, rc < 0 ? rc : SDB_NOTPREFIX);
-}
 
 /* ---------------------------------------------------------------- arguments */
 

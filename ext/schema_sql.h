@@ -2,7 +2,7 @@
 **
 ** The arguments are the column definitions and table constraints of SQLite's CREATE TABLE, in its
 ** own grammar (quoted names, keywords as names, comments, nested parentheses, string literals),
-** plus [UNIQUE] INDEX name (column [COLLATE c] [ASC|DESC], ...) [USING radix|lpm], plus key=value
+** plus [UNIQUE] INDEX name (column [COLLATE c] [ASC|DESC], ...) [USING radix|lpm|multi], plus key=value
 ** options. SQLite hands them over cut at top-level commas. */
 #ifndef STATEDB_SCHEMA_SQL_H
 #define STATEDB_SCHEMA_SQL_H

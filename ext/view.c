@@ -44,3 +44,20 @@ bool view_lacks_shared(view v, const vtable *t)
 
     return !name || sqlite3_stricmp(name, t->key) != 0;
 }
+
+int view_count_key(view v, vtable *t, int index, const sdb_value *key, uint64_t *out)
+{
+    sdb_range range = {.eq = key, .n_eq = 1};
+    sdb_cursor *cur;
+    int rc = sdb_cursor_new(t->store->db, &cur);
+
+    if (rc != SDB_OK)
+        return rc;
+    rc = v.txn        ? sdb_cursor_open_txn(cur, v.txn, t->table, index)
+         : v.snapshot ? sdb_cursor_open(cur, v.snapshot, t->table, index)
+                      : SDB_MISUSE;
+    if (rc == SDB_OK)
+        rc = sdb_cursor_count(cur, &range, out);
+    sdb_cursor_free(cur);
+    return rc;
+}

@@ -65,6 +65,9 @@ static inline sdb_table *view_next_table(view v, const sdb_table *after)
     return v.txn ? sdb_txn_next_table(v.txn, after) : sdb_snapshot_next_table(v.snapshot, after);
 }
 
+/* How many rows have a key in an index. An SDB_ code. */
+int view_count_key(view v, vtable *t, int index, const sdb_value *key, uint64_t *out);
+
 static inline uint64_t view_count(view v, const sdb_table *table)
 {
     return v.txn        ? sdb_txn_count(v.txn, table)

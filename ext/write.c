@@ -192,18 +192,19 @@ static int rowid_update(vtable *t, sqlite3_value **argv, int64_t old, int64_t *o
 
 /* ---------------------------------------------------------------- rows */
 
-/* REPLACE: delete the rows that the staged one clashes with. A savepoint is made before the first;
-** *savepoint is -1 without. The old row must be looked up again after each change. */
+/* REPLACE: delete the rows that the staged one clashes with, of each index as many as there are. A
+** savepoint is made before the first; *savepoint is -1 without. The old row must be looked up again
+** after each change. */
 static int victims_delete(vtable *t, const sdb_row **old, int *savepoint)
 {
     sdb_txn *txn = t->store->txn;
     int64_t rowid = *old ? sdb_row_rowid(*old) : 0;
-    const sdb_row *victim;
     int n_indexes = sdb_txn_indexes(txn, t->table);
     int rc = SDB_OK;
 
-    for (int i = 0; !rc && i <= n_indexes; i++) {
-        victim = sdb_stage_clash(txn, i, *old);
+    for (int i = 0; !rc && i <= n_indexes;) {
+        const sdb_row *victim = sdb_stage_clash(txn, i, *old);
+        i += !victim;
         if (!victim)
             continue;
         if (*savepoint < 0)
@@ -272,7 +273,8 @@ static int row_put(vtable *t, int64_t rowid, const sdb_row *old)
     int rc = sdb_stage(txn, t->table, rowid, t->row);
 
     if (rc)
-        return rc == SDB_NOTPREFIX ? prefix_error_row(t) : error_core(t, rc);
+        return rc == SDB_NOTPREFIX || rc == SDB_NOTSET ? refused_row(t, rowid, rc)
+                                                       : error_core(t, rc);
     if (!must_replace)
         rc = staged_check(t, old, &must_replace);
     if (!rc)

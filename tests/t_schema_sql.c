@@ -113,7 +113,7 @@ static char *describe(const table_sql *table)
             sqlite3_str_appendf(s, " %s %s%s", table->columns[index->parts[j].column].name,
                                 collations[index->parts[j].collation],
                                 index->parts[j].desc ? " DESC" : "");
-        sqlite3_str_appendall(s, index->kind == SDB_LPM ? " LPM; " : "; ");
+        sqlite3_str_appendf(s, "%s; ", (const char *[]){"", " LPM", " MULTI"}[index->kind]);
     }
     return sqlite3_str_finish(s);
 }
@@ -674,8 +674,10 @@ static void t_own_errors(void **state)
         {"a, index x()", "index x: near \")\": syntax error"},
         {"a, b, index x(b, a) using lpm", "index x: USING lpm is for one column"},
         {"a, index x(a) using lpm radix", "near \"radix\": syntax error"},
-        {"a, index x(a) using multi", "index x: USING multi is not supported yet"},
-        {"a, index x(a) using btree", "index x: unknown kind of index: btree (there are radix and lpm)"},
+        {"a, b, index x(b, a) using multi", "index x: USING multi is for one column"},
+        {"a, index x(a desc) using multi", "index x: DESC has no meaning with USING multi"},
+        {"a, index x(a) using btree",
+         "index x: unknown kind of index: btree (there are radix, lpm and multi)"},
         {"a, index x(a) using", "index x: near \")\": syntax error"},
         {"a, index x(a) using radix b", "near \"b\": syntax error"},
         {"a, index x(a) unique on conflict fail", "near \"on\": syntax error"},
@@ -700,7 +702,8 @@ static void t_indexes(void **state)
         {"a, INDEX \"x y\" ('a' COLLATE rtrim DESC) USING radix",
          "a() BINARY; x y c: a RTRIM DESC; "},
         {"a text collate nocase, unique index x(a) using LPM, index y(a collate nocase asc) using lpm",
-         "a(TEXT) NOCASE; x u: a NOCASE LPM; y c: a NOCASE LPM; "},
+         "a(TEXT) NOCASE; x u: a BINARY LPM; y c: a BINARY LPM; "},
+        {"a text collate nocase, unique index x(a) using Multi", "a(TEXT) NOCASE; x u: a BINARY MULTI; "},
         {"a text collate nocase, unique index x (a, A desc, [a] collate binary asc)",
          "a(TEXT) NOCASE; x u: a NOCASE a NOCASE DESC a BINARY; "},
         {"a, index x(a) unique(a), index key(a) index desc(a) primary key(a), index b(a)",

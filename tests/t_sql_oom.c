@@ -191,13 +191,36 @@ static const step steps_shared[] = {
     {"DELETE FROM z", NULL},
 };
 
+/* JSON, too; with keys that are not as they are written. */
+static const step steps_multi[] = {
+    {"CREATE VIRTUAL TABLE t USING statedb(n, tags, INDEX by_tag(tags) USING multi)",
+     "CREATE TABLE t(n, tags)"},
+    {"CREATE VIRTUAL TABLE u USING statedb(n, tags)", "CREATE TABLE u(n, tags)"},
+    {"INSERT INTO t VALUES(1, '[\"b\",\"a\",\"b\"]'), (2, '{\"a\\n\":1,\"c\":[2]}'), (3, NULL)", NULL},
+    {"INSERT OR IGNORE INTO t VALUES(4, '[1.5,[2, 3]]'), (5, 'x'), (6, '[\"ab\"]')",
+     "INSERT INTO t VALUES(4, '[1.5,[2, 3]]'), (6, '[\"ab\"]')"},
+    {"INSERT INTO u SELECT * FROM t", NULL},
+    {"SELECT n FROM t WHERE statedb_has(tags, 'a')", "SELECT 1"},
+    {"SELECT n FROM u WHERE statedb_has(tags, 'a')", "SELECT 1"},
+    {"SELECT n FROM t WHERE statedb_has(tags, 1.5)", "SELECT 4"},
+    {"SELECT n FROM t WHERE statedb_has_prefix(tags, 'a') ORDER BY 1", "VALUES(1), (2), (6)"},
+    {"SELECT n FROM u WHERE statedb_has_prefix(tags, 'a')", "VALUES(1), (2), (6)"},
+    {"INSERT INTO u(u) VALUES('CREATE INDEX i1 ON u(tags) USING multi')", "CREATE INDEX i1 ON u(tags)"},
+    {"UPDATE u SET tags = '[\"a\",\"z\"]' WHERE statedb_has_prefix(tags, 'a')",
+     "UPDATE u SET tags = '[\"a\",\"z\"]' WHERE n IN (1, 2, 6)"},
+    {"UPDATE u SET n = n + 10 WHERE statedb_has(tags, 'z')", "UPDATE u SET n = n + 10 WHERE n IN (1, 2, 6)"},
+    {"SELECT t.n, u.n FROM t JOIN u ON statedb_has(t.tags, u.n) ORDER BY 1", "SELECT 1 WHERE 0"},
+    {"DELETE FROM t WHERE statedb_has(tags, 'ab')", "DELETE FROM t WHERE n = 6"},
+    {"DELETE FROM u", NULL},
+};
+
 /* clang-format on */
 
 static const script all = {NULL, steps_all, sizeof steps_all / sizeof *steps_all};
 static const script young = {"BEGIN; SAVEPOINT one", steps_young,
                              sizeof steps_young / sizeof *steps_young};
 static const script prefix = {NULL, steps_prefix, sizeof steps_prefix / sizeof *steps_prefix};
-
+static const script multi = {NULL, steps_multi, sizeof steps_multi / sizeof *steps_multi};
 static const script shared = {NULL, steps_shared, sizeof steps_shared / sizeof *steps_shared};
 
 enum { LIMIT = 20000 };
@@ -465,12 +488,24 @@ static void test_faults_of_prefixes(void **state)
     sweep(&prefix, true);
 }
 
+static void test_faults_of_multi(void **state)
+{
+    (void)state;
+    sweep(&multi, false);
+    sweep(&multi, true);
+}
+
 /* The sentences about a value that is none. */
-static void test_faults_of_prefix_errors(void **state)
+static void test_faults_of_refusals(void **state)
 {
     static const struct {
         const char *sql, *error;
     } errors[] = {
+        {"INSERT INTO t(t) VALUES('CREATE INDEX i ON t(net) USING multi')",
+         "statedb: t.net: row 1: '::' is not a JSON array or object"},
+        {"INSERT INTO m VALUES('x')", "statedb: m.tags: row 1: 'x' is not a JSON array or object"},
+        {"SELECT * FROM t WHERE statedb_has(net, 1)",
+         "statedb_has: '::' is not a JSON array or object"},
         {"INSERT INTO t VALUES('x', 1)",
          "statedb: t.net: 'x' is not an address or prefix (index by_net is of addresses and prefixes)"},
         {"INSERT INTO t(t) VALUES('CREATE INDEX i ON t(via) USING lpm')",
@@ -493,7 +528,8 @@ static void test_faults_of_prefix_errors(void **state)
             assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
             assert_int_equal(sqlite3_statedb_static_init(db, &err, NULL), SQLITE_OK);
             run_ok(db, "CREATE VIRTUAL TABLE t USING statedb(net, via, INDEX by_net(net) USING lpm);"
-                       "INSERT INTO t VALUES('::', NULL), ('::', 2)");
+                       "INSERT INTO t VALUES('::', NULL), ('::', 2);"
+                       "CREATE VIRTUAL TABLE m USING statedb(tags, INDEX by_tag(tags) USING multi)");
             sdb_mem_inject(n, false);
             rc = run(db, errors[i].sql, &out);
             took_fault = sdb_mem_inject(0, false) > 0;
@@ -557,8 +593,9 @@ int main(void)
         cmocka_unit_test(test_persistent_faults),
         cmocka_unit_test(test_faults_of_a_young_manager),
         cmocka_unit_test(test_faults_of_prefixes),
-        cmocka_unit_test(test_faults_of_prefix_errors),
         cmocka_unit_test(test_faults_in_shared_stores),
+        cmocka_unit_test(test_faults_of_multi),
+        cmocka_unit_test(test_faults_of_refusals),
     };
     return cmocka_run_group_tests_name("sql_oom", tests, memory_setup, NULL);
 }
