@@ -13,7 +13,6 @@
 SQLITE_EXTENSION_INIT3
 
 enum {
-    STOP_EVERY = 1 << 16, /* rows, between two questions whether to go on */
     PARKED_MAX = 16 /* SQLite keeps text of the statement's last few cursors, not of every one */
 };
 

@@ -5,6 +5,8 @@
 
 #include "plan.h"
 
+enum { STOP_EVERY = 1 << 16 }; /* rows, between two questions whether to go on */
+
 /* Room for copies of text and blobs that last until the next xFilter. */
 typedef struct held {
     struct held *next;

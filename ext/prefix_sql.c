@@ -124,7 +124,9 @@ static int filter_longest(cursor *cur, const sdb_prefix *x)
     int rc_gather = SQLITE_OK;
     int rc = sdb_cursor_seek(cur->core, &all);
 
-    for (; rc == SDB_OK && !rc_gather; rc = sdb_cursor_next(cur->core)) {
+    for (size_t seen = 1; rc == SDB_OK && !rc_gather; seen++, rc = sdb_cursor_next(cur->core)) {
+        if (seen % STOP_EVERY == 0 && conn_is_interrupted(cursor_vtable(cur)->conn))
+            return SQLITE_INTERRUPT;
         const sdb_row *row = sdb_cursor_row(cur->core);
         sdb_value v = cursor_value(cur, row, cur->plan->path.range_column);
         sdb_prefix net;
@@ -139,7 +141,7 @@ static int filter_longest(cursor *cur, const sdb_prefix *x)
         rc_gather = cursor_gather(cur, row);
     }
     if (rc_gather || rc < 0)
-        return rc_gather ? rc_gather : error_core((vtable *)cur->base.pVtab, rc);
+        return rc_gather ? rc_gather : error_core(cursor_vtable(cur), rc);
     cur->row = cur->n_gathered ? cur->gathered[0] : NULL;
     return SQLITE_OK;
 }
@@ -158,7 +160,7 @@ int prefix_filter(cursor *cur, sqlite3_value *in)
         rc = sdb_cursor_seek_prefix(cur->core, (sdb_prefix_op)p->function->op, &v, false);
         if (rc != SDB_NOTPREFIX) {
             cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
-            return rc < 0 ? error_core((vtable *)cur->base.pVtab, rc) : SQLITE_OK;
+            return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
         }
     }
     wrong = sdb_prefix_from(&v, &x);

@@ -251,12 +251,13 @@ static void interrupt(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 }
 
 /* The interrupt comes while SQLite works out an argument of xFilter, so that the loops in xFilter meet
-** it: passing over rows in vain, making an index. */
+** it: passing over rows in vain, making an index, looking for the longest match without one. */
 static void test_interrupts(void **state)
 {
     static const char *const cases[] = {
         "SELECT count(*) FROM big WHERE half = interrupt(-1)",
         "SELECT count(*) FROM few JOIN big ON big.half = interrupt(few.x)",
+        "SELECT count(*) FROM nets WHERE statedb_lpm(net, interrupt('10.1.2.3'))",
     };
     sqlite3 *db = db_new();
     int64_t n;
@@ -266,7 +267,8 @@ static void test_interrupts(void **state)
                                              NULL),
                      SQLITE_OK);
     exec(db, "WITH RECURSIVE n(i) AS (SELECT 10000 UNION ALL SELECT i + 1 FROM n WHERE i < 90000)"
-             " INSERT INTO big SELECT i, i, i / 2, i % 50, 'text ' || i FROM n");
+             " INSERT INTO big SELECT i, i, i / 2, i % 50, 'text ' || i FROM n;"
+             "CREATE VIRTUAL TABLE nets USING statedb(net); INSERT INTO nets SELECT '10.0.0.0/8' FROM big");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sqlite3_stmt *stmt = prepare(db, cases[i]);
         assert_int_equal(run(stmt, &n), SQLITE_INTERRUPT);
