@@ -4,6 +4,7 @@
 **     schema_sql.c   the arguments of CREATE VIRTUAL TABLE          (schema_sql.h)
 **     index_sql.c    CREATE INDEX and DROP INDEX                    (index_sql.h)
 **     sql_parser.c   what these two have in common                  (sql_parser.h)
+**     like_sql.c     LIKE table, in these arguments
 **     store.c        the stores of a connection, and those of the process that have names
 **     module.c       create, connect, disconnect, destroy, rename; the sqlite3_module table
 **     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
@@ -172,6 +173,12 @@ char *vtable_key(const vtable *t, const char *name);
 
 /* The refusal of a table in a database file. */
 int vtable_refuse_file(vtable *t);
+
+/* ---------------------------------------------------------------- like_sql.c */
+
+/* table_sql_parse, and LIKE table. is_new: at CREATE, else for a table that SQLite has already, whose
+** definition is what the store has of it. */
+int like_parse(conn *c, int argc, const char *const *argv, bool is_new, table_sql **out, char **err);
 
 /* ---------------------------------------------------------------- plan.c, cursor.c, write.c, command.c */
 

@@ -212,7 +212,7 @@ static int vtable_new(conn *c, int argc, const char *const *argv, bool is_new, v
     table_sql *def;
     store *s;
     vtable *t;
-    int rc = table_sql_parse(argc, argv, &def, err);
+    int rc = like_parse(c, argc, argv, is_new, &def, err);
 
     if (rc)
         return rc;

@@ -470,9 +470,10 @@ static void item_parse(parser *p)
         sqlite3_free(name);
         return;
     }
-    if (sql_token_is(&first, "LIKE") ||
-        (sql_token_is(&first, "WITHOUT") && sql_token_is(&p->token, "ROWID")) ||
-        (sql_token_is(&first, "STRICT") && (p->token.kind == ',' || p->token.kind == TOKEN_END)))
+    if (sql_token_is(&first, "LIKE"))
+        parser_error(p, "LIKE table stands alone at the beginning; a column named like needs quotes");
+    else if ((sql_token_is(&first, "WITHOUT") && sql_token_is(&p->token, "ROWID")) ||
+             (sql_token_is(&first, "STRICT") && (p->token.kind == ',' || p->token.kind == TOKEN_END)))
         parser_error(p, "%.*s%s is not supported yet; a column of that name needs quotes",
                      first.length, first.text, sql_token_is(&first, "WITHOUT") ? " ROWID" : "");
     else if (p->has_constraints)
@@ -552,8 +553,15 @@ static void table_declare(parser *p)
     table->n_hidden = HIDDEN_COLUMNS;
 }
 
-/* Whether an argument is key=value. */
-static bool is_option(const char *argument)
+bool table_sql_is_constraint(const char *text)
+{
+    sql_token t = {.text = text};
+
+    sql_token_next(&t);
+    return sql_token_in(&t, constraint_words);
+}
+
+bool table_sql_is_option(const char *argument)
 {
     sql_token t = {.text = argument};
 
@@ -571,7 +579,7 @@ static char *arguments_join(int argc, const char *const *argv, bool has_options)
     const char *comma = "";
 
     for (int i = 3; i < argc; i++) {
-        if (!has_options && is_option(argv[i]))
+        if (!has_options && table_sql_is_option(argv[i]))
             continue;
         sqlite3_str_appendf(sql, "%s%s", comma, argv[i]);
         comma = ", ";

@@ -76,6 +76,12 @@ typedef struct table_sql {
 int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **err);
 void table_sql_free(table_sql *def); /* accepts NULL */
 
+/* Whether an argument is key=value. */
+bool table_sql_is_option(const char *argument);
+
+/* Whether here begins a constraint or an INDEX, and not a column. */
+bool table_sql_is_constraint(const char *text);
+
 /* Whether two definitions (table_sql.sql) are the same but for white space, comments and the case of
 ** words. */
 bool table_sql_is_same(const char *a, const char *b);

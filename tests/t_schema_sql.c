@@ -644,7 +644,7 @@ static void t_own_errors(void **state)
          "ON CONFLICT rollback " OTHER_CLAUSE "rollback"},
         {"a collate german",
          "no such collation sequence: german (there are BINARY, NOCASE and RTRIM)"},
-        {"LIKE host", "LIKE is not supported yet; a column of that name needs quotes"},
+        {"LIKE host", "LIKE table stands alone at the beginning; a column named like needs quotes"},
         {"a, WITHOUT ROWID", "WITHOUT ROWID is not supported yet; a column of that name needs quotes"},
         {"a, strict", "strict is not supported yet; a column of that name needs quotes"},
         {"a, store = ''", "store= needs a name"},
