@@ -61,6 +61,7 @@ struct sdb_page {
 static const uint64_t REGION_MAX = (uint64_t)1 << 34; /* 31 bits of 8 bytes */
 static const uint64_t REGION_MIN = (uint64_t)1 << 26;
 static const uint64_t STEP = (uint64_t)1 << 20; /* smallest growth of the writable part */
+static const uint64_t HUGE_PAGE = (uint64_t)1 << 21;
 
 /* ---------------------------------------------------------------- size classes */
 
@@ -155,13 +156,28 @@ void sdb_arena_fini(sdb_arena *a)
     a->base = NULL;
 }
 
+/* Behind its first 2 MiB, a table that has come so far is given pages of that size where the system has
+** them: the first use of memory costs an eighth, and look-ups in a large table miss the TLB less often.
+** Should the system refuse, nothing is lost. */
+static void region_enlarge_pages(const sdb_arena *a, uint64_t end)
+{
+#ifdef MADV_HUGEPAGE
+    uint64_t from = a->writable > HUGE_PAGE ? a->writable : HUGE_PAGE;
+    if (end > from)
+        (void)madvise(a->base + from, end - from, MADV_HUGEPAGE);
+#else
+    (void)a, (void)end;
+#endif
+}
+
 /* Make the region writable up to `bytes`, and more where it is growing fast. */
 static int region_grow(sdb_arena *a, uint64_t bytes)
 {
     uint64_t want = a->writable + a->writable / 8;
     if (want < bytes)
         want = bytes;
-    want = (want + STEP - 1) / STEP * STEP;
+    uint64_t step = want > HUGE_PAGE ? HUGE_PAGE : STEP;
+    want = (want + step - 1) / step * step;
     if (want > a->reserved)
         want = a->reserved;
     if (want < bytes)
@@ -171,6 +187,7 @@ static int region_grow(sdb_arena *a, uint64_t bytes)
     if (mprotect(a->page, tables, PROT_READ | PROT_WRITE) != 0 ||
         mprotect(a->base + a->writable, want - a->writable, PROT_READ | PROT_WRITE) != 0)
         return SDB_NOMEM;
+    region_enlarge_pages(a, want);
     POISON(a->base + a->writable, want - a->writable);
     a->writable = want;
     return SDB_OK;

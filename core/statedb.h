@@ -213,7 +213,8 @@ void sdb_set_limit(sdb_db *db, uint64_t bytes);
 typedef struct sdb_memory {
     uint64_t live;     /* bytes in rows and nodes: the newest version and all that is held */
     uint64_t retired;  /* of these, bytes replaced or deleted and kept only by older snapshots */
-    uint64_t mapped;   /* bytes of memory taken from the system for them */
+    uint64_t mapped;   /* bytes of memory taken from the system for them (a table that has passed 2 MiB
+                       ** takes pages of that size where there are any: up to one more each) */
     uint64_t reserved; /* bytes of address space set aside (costs nothing until used) */
 } sdb_memory;
 
