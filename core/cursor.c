@@ -13,6 +13,7 @@ struct sdb_cursor {
     sdb_db *db;
     sdb_table *table; /* NULL: not open */
     sdb_index *index; /* counted if on_txn: that may drop it */
+    enum { VIA_LEAVES, VIA_PREFIXES, VIA_ENTRIES, VIA_SORTED } via; /* what gives the rows */
     bool on_txn;
     bool reverse;
     bool is_single; /* the range has one row at most, and the cursor is at it */
@@ -22,7 +23,7 @@ struct sdb_cursor {
     size_t n_lo;
     sdb_iter it; /* in a prefix index: in the rows of one prefix; in a multi index: in entries */
 
-    const sdb_sorted *sorted; /* or NULL: the rows to read instead of the index's */
+    const sdb_sorted *sorted; /* the rows to read instead of the index's */
     size_t at, stop;          /* in them: the place it is at, and the one to stop before */
 
     /* in a prefix index: what gives the next prefix's rows */
@@ -77,12 +78,13 @@ static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on
     cur->index = on_txn ? sdb_index_ref(v->set->at[index]) : v->set->at[index];
     cur->on_txn = on_txn;
     cur->is_single = false;
-    cur->sorted = NULL;
     cur->lpm = LPM_NONE;
     cur->lpm_root = v->root[index];
     cur->rows = &v->set->at[SDB_BY_ROWID]->leaves;
     cur->by_rowid = v->root[SDB_BY_ROWID];
-    bool is_lpm = cur->index->def.kind == SDB_LPM;
+    uint8_t kind = cur->index->def.kind;
+    bool is_lpm = kind == SDB_LPM;
+    cur->via = is_lpm ? VIA_PREFIXES : kind == SDB_MULTI ? VIA_ENTRIES : VIA_LEAVES;
     sdb_iter_open(&cur->it, &v->set->at[is_lpm ? SDB_BY_ROWID : index]->leaves,
                   v->table->arena.base, is_lpm ? 0 : v->root[index]);
 }
@@ -182,6 +184,7 @@ int sdb_cursor_read(sdb_cursor *cur, const sdb_sorted *sorted)
     if (!cur->table || cur->table != sorted->table)
         return SDB_MISUSE;
     cur->sorted = sorted;
+    cur->via = VIA_SORTED;
     cur->it.leaf = 0;
     return SDB_OK;
 }
@@ -265,7 +268,7 @@ static int seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_prefix *p, b
 int sdb_cursor_seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_value *prefix, bool reverse)
 {
     sdb_prefix p;
-    if (!cur->table || cur->sorted || cur->index->def.kind != SDB_LPM || op > SDB_WITHIN)
+    if (!cur->table || cur->via != VIA_PREFIXES || op > SDB_WITHIN)
         return SDB_MISUSE;
     cur->it.leaf = 0;
     if (prefix->type == SDB_NULL)
@@ -318,9 +321,9 @@ int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
 {
     if (!cur->table)
         return SDB_MISUSE;
-    if (cur->sorted)
+    if (cur->via == VIA_SORTED)
         return sorted_seek(cur, range);
-    if (cur->index->def.kind == SDB_LPM) {
+    if (cur->via == VIA_PREFIXES) {
         if (range->n_eq > 1 || range->lower || range->upper)
             return SDB_MISUSE;
         return range->n_eq ? sdb_cursor_seek_prefix(cur, SDB_EXACT, range->eq, range->reverse)
@@ -332,7 +335,7 @@ int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
     int rc = range->n_eq && !range->lower && !range->upper ? seek_equal(cur, range)
                                                            : seek_bounds(cur, range);
     cur->is_many = range->n_eq == 0;
-    return cur->index->def.kind == SDB_MULTI ? entry_settle(cur, rc) : rc;
+    return cur->via == VIA_ENTRIES ? entry_settle(cur, rc) : rc;
 }
 
 int sdb_cursor_next(sdb_cursor *cur)
@@ -340,12 +343,12 @@ int sdb_cursor_next(sdb_cursor *cur)
     sdb_iter *it = &cur->it;
     if (!it->leaf)
         return SDB_DONE;
-    if (cur->sorted)
+    if (cur->via == VIA_SORTED)
         return sorted_next(cur);
-    if (cur->index->def.kind == SDB_LPM)
+    if (cur->via == VIA_PREFIXES)
         return rows_next(cur);
     int rc = cur->is_single ? SDB_DONE : cur->reverse ? sdb_iter_prev(it) : sdb_iter_next(it);
-    if (cur->index->def.kind == SDB_MULTI)
+    if (cur->via == VIA_ENTRIES)
         return entry_settle(cur, rc);
     if (rc == SDB_OK && it->leaf != cur->end)
         return SDB_OK;
@@ -369,49 +372,48 @@ static uint64_t rows_left(const sdb_cursor *cur)
 int sdb_cursor_skip(sdb_cursor *cur, uint64_t n)
 {
     sdb_iter *it = &cur->it;
-    int kind = it->leaf && !cur->sorted ? cur->index->def.kind : SDB_RADIX;
     int rc = it->leaf ? SDB_OK : SDB_DONE;
     if (rc == SDB_DONE || n == 0)
         return rc;
-    if (kind == SDB_LPM || (kind == SDB_MULTI && cur->is_many)) {
+    if (cur->via == VIA_PREFIXES || (cur->via == VIA_ENTRIES && cur->is_many)) {
         while (rc == SDB_OK && n-- > 0)
             rc = sdb_cursor_next(cur);
         return rc;
     }
-    uint64_t left = cur->sorted      ? (cur->reverse ? cur->at - cur->stop : cur->stop - cur->at) - 1
+    bool is_sorted = cur->via == VIA_SORTED;
+    uint64_t left = is_sorted        ? (cur->reverse ? cur->at - cur->stop : cur->stop - cur->at) - 1
                     : cur->is_single ? 0
                                      : rows_left(cur);
     if (n > left) {
         it->leaf = 0;
         return SDB_DONE;
     }
-    if (cur->sorted) {
+    if (is_sorted) {
         cur->at = cur->reverse ? cur->at - n : cur->at + n;
         it->leaf = cur->sorted->row[cur->at];
         return SDB_OK;
     }
     rc = sdb_iter_skip(it, n, cur->reverse);
-    return kind == SDB_MULTI ? entry_settle(cur, rc) : rc;
+    return cur->via == VIA_ENTRIES ? entry_settle(cur, rc) : rc;
 }
 
 const sdb_row *sdb_cursor_row(const sdb_cursor *cur)
 {
     if (!cur->it.leaf)
         return NULL;
-    return cur->index->def.kind == SDB_MULTI && !cur->sorted ? cur->row
-                                                             : sdb_at(cur->it.base, cur->it.leaf);
+    return cur->via == VIA_ENTRIES ? cur->row : sdb_at(cur->it.base, cur->it.leaf);
 }
 
 int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
 {
     const sdb_iter *it = &cur->it;
     size_t n_lo, from, to;
-    if (!cur->table || (cur->index->def.kind == SDB_LPM && !cur->sorted) ||
-        (cur->index->def.kind == SDB_MULTI && !cur->sorted && range->n_eq != 1))
+    if (!cur->table || cur->via == VIA_PREFIXES || (cur->via == VIA_ENTRIES && range->n_eq != 1))
         return SDB_MISUSE;
-    int rc = cur->sorted ? sdb_sorted_range(cur->sorted, range, &cur->bounds, &from, &to)
-                         : sdb_index_bounds(cur->index, range, &cur->bounds, &n_lo);
-    if (rc == SDB_OK && cur->sorted) {
+    bool is_sorted = cur->via == VIA_SORTED;
+    int rc = is_sorted ? sdb_sorted_range(cur->sorted, range, &cur->bounds, &from, &to)
+                       : sdb_index_bounds(cur->index, range, &cur->bounds, &n_lo);
+    if (rc == SDB_OK && is_sorted) {
         *out = to - from;
     } else if (rc == SDB_OK) {
         size_t n_hi = cur->bounds.n - n_lo;

@@ -235,13 +235,24 @@ static inline int sdb_node_prev(const sdb_node *n, int pos)
     return pos > 0 ? pos - 1 : SDB_POS_NONE;
 }
 
-static inline sdb_link sdb_node_child(const sdb_node *n, int pos)
+/* The links of the children, by position; of an N256 some may be 0. */
+static inline const sdb_link *sdb_node_links(const sdb_node *n)
 {
     static const uint8_t first[SDB_NODE_KINDS] = {
         offsetof(sdb_n3, child),    offsetof(sdb_n8, child),    offsetof(sdb_n16, child),
         offsetof(sdb_nbits, child), offsetof(sdb_nbits, child), offsetof(sdb_nbits, child)};
     const uint8_t *at = (const uint8_t *)n + first[sdb_node_kind(n)];
-    return ((const sdb_link *)(const void *)at)[pos];
+    return (const sdb_link *)(const void *)at;
+}
+
+static inline const sdb_link *sdb_node_links_end(const sdb_node *n)
+{
+    return sdb_node_links(n) + (sdb_node_kind(n) == SDB_N256 ? 256 : sdb_node_children(n));
+}
+
+static inline sdb_link sdb_node_child(const sdb_node *n, int pos)
+{
+    return sdb_node_links(n)[pos];
 }
 
 /* The changes below are for nodes that nobody else can see yet. */

@@ -107,9 +107,11 @@ void sdb_radix_free(sdb_arena *a, sdb_link root, uint64_t floor,
 
 /* ---------------------------------------------------------------- iteration (radix_iter.c) */
 
+/* A node on the way from the root, and where in it: at the link of a child, or one before the first one,
+** which stands for the node's own leaf. */
 typedef struct sdb_step {
     const sdb_node *node;
-    int pos;
+    const sdb_link *at, *end; /* of the children */
 } sdb_step;
 
 /* A place in a tree, or none (leaf == 0). Holds no memory until the tree is deeper than its own
@@ -139,8 +141,26 @@ SDB_MUST int sdb_iter_seek_below(sdb_iter *it, const uint8_t *key, size_t len);
 /* To the first or last of the leaves whose keys begin with these bytes; next and prev then stay among
 ** them. */
 SDB_MUST int sdb_iter_prefix(sdb_iter *it, const uint8_t *key, size_t len, bool last);
-SDB_MUST int sdb_iter_next(sdb_iter *it);
 SDB_MUST int sdb_iter_prev(sdb_iter *it);
+SDB_MUST int sdb_iter_next_far(sdb_iter *it); /* next, unless it is the neighbour in the node */
+
+/* How many links ahead an iterator asks for what they lead to, as the caller is busy with a leaf. */
+enum { SDB_AHEAD = 8 };
+
+SDB_MUST static inline int sdb_iter_next(sdb_iter *it)
+{
+    if (it->depth == it->bottom)
+        return sdb_iter_next_far(it);
+    sdb_step *top = &it->step[it->depth - 1];
+    const sdb_link *at = top->at + 1;
+    if (at == top->end || !(*at & SDB_LEAF))
+        return sdb_iter_next_far(it);
+    if (top->end - at > SDB_AHEAD)
+        __builtin_prefetch(sdb_at(it->base, at[SDB_AHEAD]));
+    top->at = at;
+    it->leaf = *at;
+    return SDB_OK;
+}
 
 /* n leaves on, or back; how many leaves are before the one it is at. O(depth × children). */
 SDB_MUST int sdb_iter_skip(sdb_iter *it, uint64_t n, bool back);

@@ -1,7 +1,7 @@
 /* radix_iter.c - moving through a radix tree in the order of its keys, both ways (see radix.h).
 **
-** The stack holds the path from the root: at each node the position whose subtree the iterator is
-** in. Neighbours are found from there, without looking at a key. */
+** The stack holds the path from the root: at each node the link whose subtree the iterator is in.
+** Neighbours are found from there, without looking at a key. */
 #include "radix.h"
 
 #include "mem.h"
@@ -49,21 +49,21 @@ static int grow(sdb_iter *it)
     return SDB_OK;
 }
 
-static inline int push(sdb_iter *it, const sdb_node *node, int pos)
+static inline int push(sdb_iter *it, const sdb_node *node, const sdb_link *at)
 {
     if (__builtin_expect(it->depth == it->room, 0) && grow(it) != SDB_OK)
         return SDB_NOMEM;
-    it->step[it->depth++] = (sdb_step){node, pos};
+    it->step[it->depth++] = (sdb_step){node, at, sdb_node_links_end(node)};
     return SDB_OK;
 }
 
-/* Bring a leaf that follows near while the caller is busy with this one: packed children lie in
-** order. */
-static inline void prefetch(const sdb_iter *it, const sdb_node *n, int pos)
+/* What lies ahead in a node that has just been entered; the rest follows step by step. */
+static inline void prefetch(const sdb_iter *it, const sdb_link *at, const sdb_link *end)
 {
-    if (sdb_node_kind(n) >= SDB_N16 && sdb_node_kind(n) <= SDB_N128 && pos >= 0 &&
-        pos < (int)sdb_node_children(n))
-        __builtin_prefetch(sdb_at(it->base, sdb_node_child(n, pos)));
+    if (end - at > SDB_AHEAD)
+        end = at + SDB_AHEAD;
+    for (at++; at < end; at++)
+        __builtin_prefetch(sdb_at(it->base, *at));
 }
 
 /* Down to the first leaf of a subtree. */
@@ -71,10 +71,13 @@ static int down_first(sdb_iter *it, sdb_link link)
 {
     while (!(link & SDB_LEAF)) {
         const sdb_node *n = sdb_at(it->base, link);
-        int pos = n->leaf ? SDB_POS_LEAF : sdb_node_next(n, SDB_POS_LEAF);
-        if (push(it, n, pos) != SDB_OK)
+        const sdb_link *at = sdb_node_links(n) - 1;
+        link = n->leaf;
+        while (!link)
+            link = *++at;
+        if (push(it, n, at) != SDB_OK)
             return SDB_NOMEM;
-        link = n->leaf ? n->leaf : sdb_node_child(n, pos);
+        prefetch(it, at, it->step[it->depth - 1].end);
     }
     it->leaf = link;
     return SDB_OK;
@@ -84,28 +87,29 @@ static int down_last(sdb_iter *it, sdb_link link)
 {
     while (!(link & SDB_LEAF)) {
         const sdb_node *n = sdb_at(it->base, link);
-        int pos = sdb_node_last(n);
-        if (push(it, n, pos) != SDB_OK)
+        const sdb_link *at = sdb_node_links_end(n) - 1;
+        while (!*at)
+            at--;
+        if (push(it, n, at) != SDB_OK)
             return SDB_NOMEM;
-        link = sdb_node_child(n, pos);
+        link = *at;
     }
     it->leaf = link;
     return SDB_OK;
 }
 
-int sdb_iter_next(sdb_iter *it)
+int sdb_iter_next_far(sdb_iter *it)
 {
     while (it->depth > it->bottom) {
         sdb_step *top = &it->step[it->depth - 1];
-        int pos = sdb_node_next(top->node, top->pos);
-        if (pos != SDB_POS_NONE) {
-            top->pos = pos;
-            prefetch(it, top->node, pos + 4);
-            sdb_link link = sdb_node_child(top->node, pos);
-            if (!(link & SDB_LEAF))
-                return down_first(it, link);
-            it->leaf = link;
-            return SDB_OK;
+        const sdb_link *at = top->at + 1;
+        while (at < top->end && !*at)
+            at++;
+        if (at < top->end) {
+            top->at = at;
+            if (top->end - at > SDB_AHEAD)
+                __builtin_prefetch(sdb_at(it->base, at[SDB_AHEAD]));
+            return down_first(it, *at);
         }
         it->depth--;
     }
@@ -117,15 +121,16 @@ int sdb_iter_prev(sdb_iter *it)
 {
     while (it->depth > it->bottom) {
         sdb_step *top = &it->step[it->depth - 1];
-        if (top->pos != SDB_POS_LEAF) {
-            int pos = sdb_node_prev(top->node, top->pos);
-            if (pos != SDB_POS_NONE) {
-                top->pos = pos;
-                prefetch(it, top->node, pos - 4);
-                return down_last(it, sdb_node_child(top->node, pos));
+        const sdb_link *first = sdb_node_links(top->node);
+        if (top->at >= first) {
+            while (--top->at >= first && !*top->at)
+                ;
+            if (top->at >= first) {
+                if (top->at - first >= SDB_AHEAD)
+                    __builtin_prefetch(sdb_at(it->base, top->at[-SDB_AHEAD]));
+                return down_last(it, *top->at);
             }
             if (top->node->leaf) {
-                top->pos = SDB_POS_LEAF;
                 it->leaf = top->node->leaf;
                 return SDB_OK;
             }
@@ -137,6 +142,12 @@ int sdb_iter_prev(sdb_iter *it)
 }
 
 /* ---------------------------------------------------------------- many at once */
+
+/* Where in its node a step is, as node.h counts: one before the first link is SDB_POS_LEAF. */
+static int step_pos(const sdb_step *s)
+{
+    return (int)(s->at - sdb_node_links(s->node));
+}
 
 /* In either direction; a node's own leaf is its first entry. */
 static int pos_begin(const sdb_node *n, bool back)
@@ -168,7 +179,7 @@ static int down_to(sdb_iter *it, sdb_link link, uint64_t n, bool back)
             n -= below;
             pos = pos_after(node, pos, back);
         }
-        if (push(it, node, pos) != SDB_OK)
+        if (push(it, node, sdb_node_links(node) + pos) != SDB_OK)
             return SDB_NOMEM;
         link = link_at(node, pos);
     }
@@ -182,11 +193,11 @@ int sdb_iter_skip(sdb_iter *it, uint64_t n, bool back)
         return it->leaf ? SDB_OK : SDB_DONE;
     for (; it->depth > it->bottom; it->depth--) {
         sdb_step *top = &it->step[it->depth - 1];
-        for (int pos = pos_after(top->node, top->pos, back); pos != SDB_POS_NONE;
+        for (int pos = pos_after(top->node, step_pos(top), back); pos != SDB_POS_NONE;
              pos = pos_after(top->node, pos, back)) {
             uint64_t below = sdb_radix_count(it->base, link_at(top->node, pos));
             if (below >= n) {
-                top->pos = pos;
+                top->at = sdb_node_links(top->node) + pos;
                 return down_to(it, link_at(top->node, pos), n, back);
             }
             n -= below;
@@ -201,7 +212,8 @@ uint64_t sdb_iter_rank(const sdb_iter *it)
     uint64_t before = 0;
     for (int i = 0; i < it->depth; i++) {
         const sdb_step *s = &it->step[i];
-        for (int pos = pos_begin(s->node, false); pos != s->pos; pos = pos_after(s->node, pos, false))
+        for (int pos = pos_begin(s->node, false); pos != step_pos(s);
+             pos = pos_after(s->node, pos, false))
             before += sdb_radix_count(it->base, link_at(s->node, pos));
     }
     return before;
@@ -252,9 +264,10 @@ int sdb_iter_seek(sdb_iter *it, const uint8_t *key, size_t len)
         int pos = sdb_node_lower_bound(n, key[at++], &hit);
         if (pos == SDB_POS_NONE)
             return sdb_iter_next(it);
-        if (push(it, n, pos) != SDB_OK)
+        const sdb_link *child = sdb_node_links(n) + pos;
+        if (push(it, n, child) != SDB_OK)
             return SDB_NOMEM;
-        link = sdb_node_child(n, pos);
+        link = *child;
         if (!hit)
             return down_first(it, link);
     }
