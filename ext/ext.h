@@ -25,6 +25,8 @@
 **     json_keys.c    the keys in JSON                               (json_keys.h)
 **     multi_sql.c    indexes of several keys a row in SQL
 **     refused.c      what is said of a value that an index refuses
+**     listing.c      tables that are made up when they are read     (listing.h)
+**     system_tables.c  statedb_tables, _indexes, _locks, _stats
 **
 ** Nothing that matters lives in an sqlite3_vtab: SQLite replaces those objects in the middle of
 ** transactions. All state belongs to the connection (struct conn), the store (core/statedb.h) and
@@ -298,6 +300,10 @@ enum { INDEX_FUNCTIONS = 5 };
 extern const index_function index_functions[INDEX_FUNCTIONS];
 
 int functions_register(conn *c);
+
+/* ---------------------------------------------------------------- system_tables.c */
+
+int system_tables_register(conn *c);
 
 /* ---------------------------------------------------------------- prefix_sql.c */
 

@@ -202,6 +202,11 @@ static const step steps_shared[] = {
     {"BEGIN", NULL},
     {"DROP TABLE z", NULL},
     {"ROLLBACK", NULL},
+    {"SELECT store, name, rows FROM statedb_tables",
+     "VALUES (NULL, 'main.w', 0), ('one', 't', 2), ('two', 'z', 2)"},
+    {"SELECT tbl_name, name, columns FROM statedb_indexes WHERE tbl_name = 't'",
+     "SELECT 't', 'sqlite_autoindex_t_1', 'a'"},
+    {"SELECT count(*) FROM statedb_stats JOIN statedb_locks", "SELECT 0"},
     {"DELETE FROM z", NULL},
 };
 
