@@ -386,6 +386,7 @@ static void change_make_hard(sdb_cursor *cur, sdb_txn *txn, sdb_table *t, const 
     }
 }
 
+/* With or without a feed, for which deleted rows are kept. */
 static void test_model(void **state)
 {
     (void)state;
@@ -404,7 +405,11 @@ static void test_model(void **state)
         assert_int_equal(sdb_cursor_new(db, &cur), SDB_OK);
         assert_int_equal(sdb_cursor_new(db, &old), SDB_OK);
         assert_int_equal(sdb_cursor_new(db, &open), SDB_OK);
-        bool is_open = false;
+        bool is_open = false, has_feed = seed % 2;
+        assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+        if (has_feed)
+            assert_int_equal(sdb_txn_create_feed(txn, t, "feed"), SDB_OK);
+        assert_int_equal(sdb_txn_commit(txn), SDB_OK);
         for (int round = 0; round < 50; round++) {
             int n_saved = 0, sp;
             assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
@@ -455,6 +460,8 @@ static void test_model(void **state)
                 if (n % 3 == 0)
                     assert_model(cur, txn, t, &now);
             }
+            if (has_feed && rnd(4) == 0)
+                assert_int_equal(sdb_txn_acknowledge(txn, t, "feed", sdb_txn_revision(txn, t)), SDB_OK);
             if (rnd(4) == 0) {
                 sdb_txn_abort(txn);
                 now = committed;
@@ -483,6 +490,9 @@ static void test_model(void **state)
         sdb_cursor_free(old);
         sdb_cursor_free(cur);
         sdb_snapshot_free(snap);
+        assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+        assert_int_equal(sdb_txn_drop_feed(txn, t, "feed"), has_feed ? SDB_OK : SDB_DONE);
+        assert_int_equal(sdb_txn_commit(txn), SDB_OK);
         close_store(db, t);
     }
 }
