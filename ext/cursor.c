@@ -13,6 +13,8 @@
 SQLITE_EXTENSION_INIT3
 
 enum {
+    BATCH = 64,          /* of a list's values, looked up at once */
+    GATHERED_KEPT = 256, /* rows to have room for until the next xFilter */
     PARKED_MAX = 16 /* SQLite keeps text of the statement's last few cursors, not of every one */
 };
 
@@ -41,6 +43,7 @@ static void cursor_free(cursor *cur)
     sqlite3_free(cur->held);
     sqlite3_free(cur->list);
     sqlite3_free(cur->filter);
+    sqlite3_free(cur->gathered);
     sqlite3_free(cur->eq);
     sqlite3_free(cur);
 }
@@ -79,9 +82,13 @@ static void cursor_clear(cursor *cur)
     cur->row = NULL;
     held_clear(cur);
     cur->n_list = cur->list_at = cur->n_filter = 0;
-    sqlite3_free(cur->gathered);
-    cur->gathered = NULL;
-    cur->n_gathered = cur->gathered_room = cur->gathered_at = 0;
+    if (cur->gathered_room > GATHERED_KEPT) {
+        sqlite3_free(cur->gathered);
+        cur->gathered = NULL;
+        cur->gathered_room = 0;
+    }
+    cur->n_gathered = cur->gathered_at = 0;
+    cur->is_batch = cur->is_rowid_read = false;
 }
 
 static void cursor_retire(store *s, cursor *cur)
@@ -194,6 +201,7 @@ static int core_open_now(cursor *cur, const plan *p, bool *is_there)
         rc = sdb_cursor_open_txn(cur->core, v.txn, t->table, index);
     else
         rc = sdb_cursor_open(cur->core, v.snapshot, t->table, index);
+    cur->index = index;
     cur->on_snapshot = rc == SDB_OK && !v.txn;
     t->read_revision = v.txn ? sdb_txn_revision(v.txn, t->table)
                              : sdb_snapshot_revision(v.snapshot, t->table);
@@ -207,6 +215,7 @@ static void core_move(cursor *to, const cursor *from)
     to->core = from->core;
     to->table = from->table;
     to->is_open = from->is_open;
+    to->index = from->index;
     to->on_snapshot = from->on_snapshot;
     to->n_writes = from->n_writes;
     to->plan_id = from->plan_id;
@@ -382,6 +391,7 @@ static int cursor_sort(cursor *cur)
     const sdb_row **result = rows_sort(cur, cur->gathered, other, cur->n_gathered);
     sqlite3_free(result == other ? cur->gathered : other);
     cur->gathered = result;
+    cur->gathered_room = cur->n_gathered;
     cur->row = result[0];
     return SQLITE_OK;
 }
@@ -423,6 +433,41 @@ static int cursor_advance(cursor *cur, int rc)
     return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
 }
 
+/* Look up the next values of a list of rowids, in what the snapshot holds: together, which is several
+** times as fast as one by one where the table is larger than the cache. */
+static int batch_next(cursor *cur)
+{
+    store *s = cursor_vtable(cur)->store;
+    const sdb_row *rows[BATCH];
+    int64_t rowids[BATCH];
+    int rc = SQLITE_OK;
+
+    cur->n_gathered = cur->gathered_at = 0;
+    while (cur->n_gathered == 0 && cur->list_at < cur->n_list) {
+        size_t n = 0;
+        for (; n < BATCH && cur->list_at < cur->n_list; cur->list_at++)
+            if (cur->list[cur->list_at].type == SDB_INTEGER)
+                rowids[n++] = cur->list[cur->list_at].u.i;
+        sdb_snapshot_get_many(s->snapshot, cur->table, rowids, n, rows);
+        for (size_t i = 0; i < n && rc == SQLITE_OK; i++)
+            if (rows[i] && filter_passes(cur, rows[i]))
+                rc = cursor_gather(cur, rows[i]);
+    }
+    cur->row = cur->n_gathered ? cur->gathered[0] : NULL;
+    return rc;
+}
+
+/* Go to the first row of the range. */
+static int cursor_begin(cursor *cur)
+{
+    cur->n_common = cur->range.n_eq;
+    cur->plan_range = cur->range;
+    cur->is_batch = cur->n_list > 1 && cur->on_snapshot && cur->index == SDB_BY_ROWID && !cur->sorted;
+    if (cur->is_batch)
+        return batch_next(cur);
+    return cursor_advance(cur, cur->n_list ? SDB_DONE : sdb_cursor_seek(cur->core, &cur->range));
+}
+
 int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
                   sqlite3_value **argv)
 {
@@ -454,20 +499,30 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
         c->has_doubt = true; /* plan.c: path_is_single */
         return SQLITE_SCHEMA;
     }
-    rc = cursor_advance(cur, cur->n_list ? SDB_DONE : sdb_cursor_seek(cur->core, &cur->range));
+    rc = cursor_begin(cur);
     if (rc == SQLITE_OK && p->n_order && (cur->is_wide || cur->path != &p->path))
         rc = cursor_sort(cur);
     return rc;
+}
+
+static int gathered_next(cursor *cur)
+{
+    if (++cur->gathered_at == cur->n_gathered && cur->is_batch)
+        return batch_next(cur);
+    cur->row = cur->gathered_at < cur->n_gathered ? cur->gathered[cur->gathered_at] : NULL;
+    return SQLITE_OK;
 }
 
 int cursor_next(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)base;
 
-    if (!cur->gathered)
-        return cursor_advance(cur, sdb_cursor_next(cur->core));
-    cur->row = ++cur->gathered_at < cur->n_gathered ? cur->gathered[cur->gathered_at] : NULL;
-    return SQLITE_OK;
+    if (cur->n_gathered)
+        return gathered_next(cur);
+    if (cur->plan->n_distinct && !cur->is_wide && !cur->is_rowid_read)
+        return cursor_advance(cur, distinct_next(cur, cur->row));
+    cur->is_rowid_read = false;
+    return cursor_advance(cur, sdb_cursor_next(cur->core));
 }
 
 int cursor_eof(sqlite3_vtab_cursor *base)
@@ -493,6 +548,9 @@ int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
 
 int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
 {
-    *rowid = sdb_row_rowid(((cursor *)base)->row);
+    cursor *cur = (cursor *)base;
+
+    *rowid = sdb_row_rowid(cur->row);
+    cur->is_rowid_read = true;
     return SQLITE_OK;
 }

@@ -30,6 +30,7 @@ struct cursor {
     const sdb_row *row; /* the one it is at, or NULL at the end */
     sdb_table *table;   /* whose rows they are */
     bool is_open;       /* core is, by the plan */
+    int index;          /* that core is open on */
     bool on_snapshot;
     int64_t n_writes; /* the store's, when core was opened */
 
@@ -55,6 +56,14 @@ struct cursor {
     int list_room;
     int list_at; /* the next to visit */
     int list_term;
+    bool is_batch; /* many at a time */
+
+    /* plan.n_distinct: the range is of the rows behind one that have this many first columns in common
+    ** with it. */
+    int n_common;
+    sdb_value behind;     /* a bound of it */
+    sdb_range plan_range; /* as range_set has left it */
+    bool is_rowid_read;   /* of the row it is at: it is not the same as the next */
 
     /* Rows that had to be gathered first, to be sorted or chosen from. */
     const sdb_row **gathered;
@@ -90,6 +99,9 @@ int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
 
 /* Set the filter, from the same. */
 int filter_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
+
+/* distinct.c: from row, on to one that differs from it in the columns of plan.n_distinct. An SDB_ code. */
+int distinct_next(cursor *cur, const sdb_row *row);
 
 /* Forget copies of values, but for room to be used again. */
 void held_clear(cursor *cur);

@@ -11,6 +11,7 @@
 **     view.c         which version of a store is read               (view.h)
 **     cursor.c       xOpen .. xColumn                               (cursor.h)
 **     range.c        xFilter's values as a range of an index, and as a filter
+**     distinct.c     rows that differ in some columns
 **     automatic.c    indexes that cursors make for themselves
 **     write.c        xUpdate: rows and conflicts
 **     expression.c   expressions of the definition

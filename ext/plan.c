@@ -28,6 +28,7 @@ enum {
     ROWS_EQ_MIN = 5,
     LIST_LENGTH = 8,   /* values in an IN list */
     IN_FLAGS = 32,     /* sqlite3_vtab_in() knows about so many constraints */
+    GROUPING_SINCE = 3053000,
     OMIT_MAX = 16,     /* and omit is heeded for so many */
     FILTER_MAX = 8,    /* columns compared row by row */
     FILTER_SAVES = 16, /* of a filter's cost, when its rows will be found in an index before long */
@@ -42,6 +43,7 @@ typedef struct query {
     view view; /* whose indexes are meant */
     view now;  /* where rows can be counted; the table may not be in it */
     double n_rows;
+    bool is_grouping; /* any order will do that keeps equal rows together */
 } query;
 
 /* One way to answer a query: an index and what is used of it. */
@@ -50,6 +52,7 @@ typedef struct path {
     int n_eq;
     int n_in;    /* of these, by an IN list */
     int list;    /* the one of these whose IN list comes whole, or -1 */
+    bool has_text_list; /* it is one that has to */
     int lower;   /* constraint, or -1 */
     int upper;   /* constraint, or -1 */
     int n_filter;
@@ -58,6 +61,7 @@ typedef struct path {
     bool is_key;  /* one value for each column of a unique index */
     bool is_ordered;
     bool reverse;
+    int n_ordered; /* columns of the index that settle the order */
     double rows;
     double cost;     /* once */
     double cost_each; /* when it is read again and again */
@@ -187,7 +191,7 @@ static int path_find_eq(const query *q, const path *p, int i)
             continue;
         bool is_list = constraint_is_list(q, k);
         if (!is_numeric && op == SQLITE_INDEX_CONSTRAINT_EQ &&
-            (k >= IN_FLAGS || (is_list && p->list >= 0 && p->list != i)))
+            (k >= IN_FLAGS || (is_list && p->has_text_list && p->list != i)))
             continue;
         int rank = is_list ? 1 : op == SQLITE_INDEX_CONSTRAINT_EQ ? 3 : 2;
         if (rank > best_rank) {
@@ -241,52 +245,118 @@ static void path_find_filter(const query *q, path *p)
 
 /* ---------------------------------------------------------------- order */
 
-/* Whether the rows of a path, once the first n parts of the index are settled, all have the same
-** value in a column, as its ORDER BY would see it. */
+/* Whether the rows of a path, of those that have the same first n columns of the index, all have the
+** same value in a column, as its ORDER BY would see it. */
 static bool path_is_settled(const query *q, const path *p, int n, int column)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n || i < p->n_eq; i++) {
         index_part part = index_part_at(q, p->index, i);
-        if (part.column == column && part.collation == column_collation(q, column))
+        if ((i < n || i != p->list) && part.column == column &&
+            part.collation == column_collation(q, column))
             return true;
     }
     return false;
 }
 
-/* Find out whether the index gives the rows in the order asked for, forwards or in reverse. Rows
-** with equal keys follow each other by rowid. */
-static void path_order(const query *q, path *p)
+/* The first column of the index from n on that has not one value for all rows. */
+static int path_next_part(const path *p, int n)
+{
+    while (n < p->n_eq && n != p->list)
+        n++;
+    return n;
+}
+
+/* Whether a column is one that rows are to be grouped by. */
+static bool is_grouped(const query *q, index_part part)
+{
+    for (int i = 0; i < q->info->nOrderBy; i++)
+        if (column_of(q, q->info->aOrderBy[i].iColumn) == part.column)
+            return part.collation == column_collation(q, part.column);
+    return false;
+}
+
+/* Whether the index brings rows together that are equal in all columns asked for, in whatever order. */
+static bool path_groups(const query *q, path *p)
+{
+    int n_parts = index_parts(q, p->index), n = path_next_part(p, 0);
+
+    if (p->is_key)
+        return true;
+    while (n < n_parts && is_grouped(q, index_part_at(q, p->index, n)))
+        n = path_next_part(p, n + 1);
+    for (int i = 0; i < q->info->nOrderBy; i++) {
+        int column = column_of(q, q->info->aOrderBy[i].iColumn);
+        if (column == NO_COLUMN || !path_is_settled(q, p, n, column))
+            return false;
+    }
+    p->n_ordered = n;
+    return true;
+}
+
+/* Whether the index gives the rows in the order asked for, forwards or in reverse. Rows with equal keys
+** follow each other by rowid. */
+static bool path_orders(const query *q, path *p)
 {
     const sqlite3_index_info *info = q->info;
-    int n_parts = index_parts(q, p->index), at = p->n_eq;
-    bool has_direction = false, has_rowid = !p->index && p->n_eq;
+    int n_parts = index_parts(q, p->index), n = path_next_part(p, 0);
+    bool has_direction = false, has_rowid = !p->index && p->n_eq && p->list < 0;
 
-    p->is_ordered = p->reverse = false;
-    if (p->list >= 0)
-        return;
     for (int i = 0; i < info->nOrderBy && !has_rowid && !p->is_key; i++) {
         int column = column_of(q, info->aOrderBy[i].iColumn);
         bool reverse = info->aOrderBy[i].desc;
         if (column == NO_COLUMN)
-            return;
-        if (path_is_settled(q, p, at, column))
+            return false;
+        if (path_is_settled(q, p, n, column))
             continue;
-        if (at < n_parts) {
-            index_part part = index_part_at(q, p->index, at);
+        if (n < n_parts) {
+            index_part part = index_part_at(q, p->index, n);
             if (part.column != column || part.collation != column_collation(q, column))
-                return;
+                return false;
             reverse ^= part.desc;
-            at++;
+            n = path_next_part(p, n + 1);
         } else if (column != q->table->def->rowid_column) {
-            return;
+            return false;
         }
         has_rowid = column == q->table->def->rowid_column;
         if (has_direction && reverse != p->reverse)
-            return;
+            return false;
         p->reverse = reverse;
         has_direction = true;
     }
-    p->is_ordered = true;
+    p->n_ordered = n;
+    return true;
+}
+
+/* A list that SQLite goes through leaves no order. */
+static void path_order(const query *q, path *p)
+{
+    p->is_ordered = p->reverse = false;
+    if (p->n_in > (p->list >= 0))
+        return;
+    p->is_ordered = (q->is_grouping && path_groups(q, p)) || path_orders(q, p);
+    p->reverse &= p->is_ordered;
+}
+
+/* How many columns of the index a row has in common with another that differs from it in nothing the
+** statement looks at, so that one of the two will do; 0: who knows. Values that are equal in an index
+** may differ for a function: 1 and 1.0, 'a' and 'A'. */
+static int path_distinct(const query *q, const path *p)
+{
+    sqlite3_uint64 used = q->info->colUsed;
+    int distinct = sqlite3_vtab_distinct(q->info);
+
+    if (distinct < 2 || !p->is_ordered || p->list >= 0 || p->n_filter || p->function >= 0 ||
+        p->is_key || !p->index)
+        return 0;
+    for (int i = 0; i < p->n_ordered; i++) {
+        index_part part = index_part_at(q, p->index, i);
+        bool is_same = column_is_numeric(q, part.column) ||
+                       (q->table->def->columns[part.column].affinity == AFFINITY_TEXT &&
+                        part.collation == SDB_BINARY);
+        if (is_same && part.column < 63)
+            used &= ~((sqlite3_uint64)1 << part.column);
+    }
+    return used || p->n_ordered == p->n_eq ? 0 : p->n_ordered;
 }
 
 /* ---------------------------------------------------------------- cost */
@@ -430,9 +500,10 @@ static path path_try(const query *q, int index)
             break;
         n_single += q->info->aConstraint[k].op == SQLITE_INDEX_CONSTRAINT_EQ;
         if (constraint_is_list(q, k)) {
-            p.n_in++;
-            if (!column_is_numeric(q, index_part_at(q, index, p.n_eq).column))
+            bool is_text = !column_is_numeric(q, index_part_at(q, index, p.n_eq).column);
+            if (p.n_in++ == 0 || is_text)
                 p.list = p.n_eq;
+            p.has_text_list |= is_text;
         }
     }
     p.is_key = index_is_unique(q, index) && n_single == n_parts && p.n_in == 0;
@@ -569,6 +640,15 @@ static int16_t writer_use(writer *w, int k, bool is_exact)
     return (int16_t)(w->n_args - 1);
 }
 
+/* Whether the range may turn out wider than the equal columns. One behind a list takes that with it. */
+static bool path_may_widen(const query *q, const path *p)
+{
+    for (int i = 0; i < p->n_eq; i++)
+        if (!column_is_numeric(q, index_part_at(q, p->index, i).column))
+            return true;
+    return false;
+}
+
 /* The automatic path has no lists and no bounds: SQLite checks them again. */
 static void writer_add_equals(writer *w)
 {
@@ -586,7 +666,8 @@ static void writer_add_equals(writer *w)
             sqlite3_vtab_in(q->info, k, 1);
         }
         w->is_inexact |= !column_is_numeric(q, column);
-        int16_t arg = writer_use(w, k, !w->is_inexact && !(is_list && w->path->n_filter));
+        bool is_exact = !w->is_inexact && !(is_list && (w->path->n_filter || path_may_widen(q, w->path)));
+        int16_t arg = writer_use(w, k, is_exact);
         *w->term++ = (plan_term){.column = (int16_t)column, .arg = arg, .op = (uint8_t)is};
         w->plan->path.n_eq++;
         text_add_term(q, w->plan, &w->n_text, i == 0, column, op_text(op, is_list));
@@ -760,10 +841,13 @@ static plan *plan_write(const query *q, const path *p)
         text_add(out, &w.n_text, ")");
     if (p->reverse)
         text_add(out, &w.n_text, " DESC");
+    if (path_distinct(q, p))
+        text_add(out, &w.n_text, " DISTINCT");
     if (p->n_filter)
         writer_add_automatic(&w);
     out->reverse = p->reverse;
     out->is_single = path_is_single(q, p);
+    out->n_distinct = (uint16_t)path_distinct(q, p);
     out->order = w.term;
     for (int i = 0; i < n_order; i++)
         w.term[out->n_order++] =
@@ -773,6 +857,14 @@ static plan *plan_write(const query *q, const path *p)
 }
 
 /* ---------------------------------------------------------------- xBestIndex */
+
+/* GROUP BY with ORDER BY, which needs more, looks like GROUP BY alone before 3.53. */
+static bool is_grouping(sqlite3_index_info *info)
+{
+    int distinct = sqlite3_vtab_distinct(info);
+
+    return distinct == 2 || (distinct == 1 && sqlite3_libversion_number() >= GROUPING_SINCE);
+}
 
 int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
@@ -791,6 +883,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     q.now = now;
     if (view_count(now, t->table) > ROWS_MIN)
         q.n_rows = (double)view_count(now, t->table);
+    q.is_grouping = is_grouping(info);
     rc = query_find_of_table(&q, &of_table);
     if (rc == SQLITE_OK) {
         best = path_best(&q, of_table);

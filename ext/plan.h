@@ -55,6 +55,7 @@ typedef struct plan {
     plan_path automatic; /* n_eq is 0: there is none */
     const plan_term *order; /* the ORDER BY that SQLite leaves to the cursor */
     uint16_t n_order;
+    uint16_t n_distinct; /* of rows with the same first columns of the index one will do; 0: all */
     bool reverse;   /* walk the index from its end; the rows then come in that order */
     bool is_single; /* SQLite was told SQLITE_INDEX_SCAN_UNIQUE and may look at one row only */
     const index_function *function; /* of path.range_column: the index answers it, or where that is the

@@ -18,6 +18,7 @@
 **     > anything  from there, or from the beginning where texts are compared with a number. */
 #include "cursor.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 SQLITE_EXTENSION_INIT3
@@ -152,9 +153,61 @@ static int list_add(cursor *cur, sdb_value *v)
     return rc;
 }
 
-/* Read the list for column i. They are different values of no numeric affinity; with a number among
-** them that is not exact, or that is one more way to write a text, the range takes in all of the
-** column. */
+static int list_compare(sdb_collation collation, const void *a, const void *b)
+{
+    return value_compare(a, b, collation);
+}
+
+static int list_compare_binary(const void *a, const void *b)
+{
+    return list_compare(SDB_BINARY, a, b);
+}
+
+static int list_compare_nocase(const void *a, const void *b)
+{
+    return list_compare(SDB_NOCASE, a, b);
+}
+
+static int list_compare_rtrim(const void *a, const void *b)
+{
+    return list_compare(SDB_RTRIM, a, b);
+}
+
+/* Bring the values for part i in the order in which the index is read, each once. They come sorted, but
+** in another way where the column has made other values of them. */
+static void list_sort(cursor *cur, int i)
+{
+    static int (*const compare[])(const void *, const void *) = {
+        [SDB_BINARY] = list_compare_binary,
+        [SDB_NOCASE] = list_compare_nocase,
+        [SDB_RTRIM] = list_compare_rtrim,
+    };
+    const sdb_index_def *def = &cur->path->def;
+    int (*const order)(const void *, const void *) =
+        compare[def->n_parts ? def->parts[i].collation : SDB_BINARY];
+    bool is_down = cur->range.reverse != (def->n_parts && def->parts[i].desc);
+    sdb_value *list = cur->list;
+    int n = 1;
+
+    while (n < cur->n_list && order(&list[n - 1], &list[n]) < 0)
+        n++;
+    if (n < cur->n_list) {
+        qsort(list, (size_t)cur->n_list, sizeof *list, order);
+        n = 1;
+        for (int k = 1; k < cur->n_list; k++)
+            if (order(&list[n - 1], &list[k]) != 0)
+                list[n++] = list[k];
+        cur->n_list = n;
+    }
+    for (int from = 0, to = cur->n_list - 1; is_down && from < to; from++, to--) {
+        sdb_value v = list[from];
+        list[from] = list[to];
+        list[to] = v;
+    }
+}
+
+/* Read the list for column i. In a column of no numeric affinity, with a number among them that is not
+** exact, or that is one more way to write a text, the range takes in all of the column. */
 static int list_read(cursor *cur, int i, sqlite3_value *in, affinity aff)
 {
     sqlite3_value *next;
@@ -165,8 +218,8 @@ static int list_read(cursor *cur, int i, sqlite3_value *in, affinity aff)
          rc = sqlite3_vtab_in_next(in, &next)) {
         sdb_value v;
         bool is_exact = true;
-        rc = value_get(next, &v);
-        if (rc == SQLITE_OK && value_is_number(&v)) {
+        rc = argument_get(next, aff, &v);
+        if (rc == SQLITE_OK && value_is_number(&v) && aff < AFFINITY_NUMERIC) {
             if (aff == AFFINITY_TEXT)
                 is_exact = false;
             else
@@ -180,6 +233,7 @@ static int list_read(cursor *cur, int i, sqlite3_value *in, affinity aff)
     }
     if (cur->is_wide)
         cur->n_list = 0;
+    list_sort(cur, i);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
@@ -279,13 +333,14 @@ static int range_set_bounds(cursor *cur, sqlite3_value **argv, bool *is_empty)
     return rc;
 }
 
-/* Arguments are gone after xFilter; what the list's later values need of them is copied. */
+/* Arguments are gone after xFilter; what the list's later values, or the next of distinct ones, need of
+** them is copied. */
 static int range_hold(cursor *cur)
 {
     int rc = SQLITE_OK;
 
     for (int i = 0; i < cur->range.n_eq && rc == SQLITE_OK; i++)
-        if (i != cur->list_term)
+        if (!cur->n_list || i != cur->list_term)
             rc = value_hold(cur, &cur->eq[i]);
     if (rc == SQLITE_OK && cur->range.lower)
         rc = value_hold(cur, &cur->lower);
@@ -297,21 +352,21 @@ static int range_hold(cursor *cur)
 int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty)
 {
     const plan_path *p = cur->path;
-    int rc;
+    int rc, n_eq = p->n_eq > cur->plan->n_distinct ? p->n_eq : cur->plan->n_distinct;
 
-    if (p->n_eq > cur->eq_room) {
-        sdb_value *eq = sqlite3_realloc64(cur->eq, p->n_eq * sizeof *eq);
+    if (n_eq > cur->eq_room) {
+        sdb_value *eq = sqlite3_realloc64(cur->eq, (size_t)n_eq * sizeof *eq);
         if (!eq)
             return SQLITE_NOMEM;
         cur->eq = eq;
-        cur->eq_room = p->n_eq;
+        cur->eq_room = n_eq;
     }
     cur->is_wide = false;
     cur->range = (sdb_range){.eq = cur->eq, .reverse = cur->plan->reverse};
     rc = range_set_equals(cur, argv, is_empty);
     if (rc == SQLITE_OK && !*is_empty && !cur->is_wide && (p->lower || p->upper))
         rc = range_set_bounds(cur, argv, is_empty);
-    if (rc == SQLITE_OK && !*is_empty && cur->n_list)
+    if (rc == SQLITE_OK && !*is_empty && (cur->n_list || cur->plan->n_distinct))
         rc = range_hold(cur);
     return rc;
 }
