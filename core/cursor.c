@@ -283,7 +283,8 @@ int sdb_cursor_seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_value *p
 static int entry_is_later(sdb_cursor *cur, const sdb_entry *e, bool *out)
 {
     const sdb_index *index = cur->index;
-    sdb_bytes lo = {cur->bounds.at, cur->n_lo}, hi = {lo.at + lo.n, cur->bounds.n - lo.n};
+    sdb_bytes lo = {cur->bounds.at, cur->n_lo};
+    sdb_bytes hi = {sdb_buf_at(&cur->bounds, cur->n_lo), cur->bounds.n - cur->n_lo};
     sdb_bytes key = {e->key, e->n};
     *out = false;
     if (!cur->is_many)
@@ -360,9 +361,9 @@ int sdb_cursor_next(sdb_cursor *cur)
 static uint64_t rows_left(const sdb_cursor *cur)
 {
     const sdb_iter *it = &cur->it;
-    const uint8_t *lo = cur->bounds.at, *hi = lo + cur->n_lo;
     if (!cur->end)
         return UINT64_MAX; /* to the end of what the iterator goes through */
+    const uint8_t *lo = cur->bounds.at, *hi = lo + cur->n_lo;
     uint64_t rank = sdb_iter_rank(it);
     return cur->reverse
                ? rank - sdb_radix_rank(it->leaves, it->base, it->root, lo, cur->n_lo)

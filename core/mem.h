@@ -25,6 +25,13 @@ typedef struct sdb_buf {
 } sdb_buf;
 
 SDB_MUST int sdb_buf_reserve(sdb_buf *buf, size_t more); /* SDB_NOMEM */
+
+/* Byte i of it or its end. Where nothing was ever put there is not even an address to add 0 to. */
+static inline uint8_t *sdb_buf_at(const sdb_buf *buf, size_t i)
+{
+    return buf->at ? buf->at + i : NULL;
+}
+
 void sdb_buf_fini(sdb_buf *buf);
 
 /* How many blocks are allocated and not freed; tests compare it before and after. */

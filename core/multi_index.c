@@ -170,7 +170,7 @@ static int build_row(const sdb_version *v, sdb_edit *e, const sdb_index *index, 
     sdb_value value = sdb_row_value(v->table, row, index->def.parts[0].column);
     buf->n = 0;
     int rc = sdb_set_build(&index->def, row->rowid, &value, buf);
-    sdb_set set = {buf->at, buf->at + buf->n};
+    sdb_set set = {buf->at, sdb_buf_at(buf, buf->n)};
     for (sdb_key_item *item; rc == SDB_OK && (item = sdb_set_next(&set)) != NULL;) {
         if (index->def.unique && entry_find(&index->leaves, e->arena->base, *root, item))
             return SDB_DUPLICATE;
@@ -257,7 +257,7 @@ static const char *check_rows(const sdb_version *v, int i, uint64_t *n)
         sdb_value value = sdb_row_value(v->table, row, index->def.parts[0].column);
         buf.n = 0;
         rc = sdb_set_build(&index->def, row->rowid, &value, &buf);
-        sdb_set set = {buf.at, buf.at + buf.n};
+        sdb_set set = {buf.at, sdb_buf_at(&buf, buf.n)};
         for (sdb_key_item *item; rc == SDB_OK && (item = sdb_set_next(&set)) != NULL; ++*n)
             if (!sdb_radix_get(&index->leaves, base, v->root[i], item->key, item->n))
                 wrong = "a key of a row is not in the index";

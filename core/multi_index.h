@@ -12,7 +12,7 @@
 static inline sdb_set sdb_keys_set(const sdb_keys *keys, int index)
 {
     size_t from = sdb_round_up_8(index ? keys->end[index - 1] : 0), end = keys->end[index];
-    return (sdb_set){keys->buf.at + (from < end ? from : end), keys->buf.at + end};
+    return (sdb_set){sdb_buf_at(&keys->buf, from < end ? from : end), sdb_buf_at(&keys->buf, end)};
 }
 
 /* The row of an entry. */

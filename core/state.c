@@ -246,11 +246,9 @@ void sdb_work_leave(sdb_txn *txn, sdb_work *w, uint64_t floor, size_t n_retired)
             sdb_object_free(t, retired->at[i]);
     }
     retired->n = kept;
-    if (kept > n_retired) {
-        if (!w->must_sweep || w->sweep_from > n_retired)
-            w->sweep_from = n_retired;
-        w->must_sweep = true;
-    }
+    if (!w->must_sweep || w->sweep_from > n_retired) /* else it would begin behind the end */
+        w->sweep_from = n_retired;
+    w->must_sweep |= kept > n_retired;
     if (!is_held) {
         sdb_version_free_after(w->now, floor);
         return;

@@ -378,7 +378,8 @@ SDB_MUST int sdb_txn_set_sequence(sdb_txn *txn, sdb_table *table, int64_t value)
 ** then SDB_BUSY. SDB_DEADLOCK at once when those that would have to end first wait for this very
 ** transaction; SDB_INTERRUPTED; SDB_STALE when the table has changed since this transaction's
 ** snapshot. In a transaction that has neither read nor locked anything the snapshot is taken anew
-** instead: so one that begins with its locks is never stale. */
+** instead, unless a table that it had has been dropped: so one that begins with its locks is never stale
+** otherwise. */
 SDB_MUST int sdb_txn_lock(sdb_txn *txn, sdb_table *table);
 
 /* Lock several tables, in an order that is the same for everybody, so that transactions which take

@@ -111,7 +111,7 @@ static inline const uint8_t *sdb_key_at(const sdb_keys *keys, int index, size_t 
 {
     size_t from = index ? keys->end[index - 1] : 0;
     *len = keys->end[index] - from;
-    return keys->buf.at + from;
+    return sdb_buf_at(&keys->buf, from);
 }
 
 /* A row that holds this key in an index, or NULL; in a multi index one of these keys, and not `except`. */

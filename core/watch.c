@@ -56,7 +56,7 @@ static int begin_compare(const sdb_watch *w, const uint8_t *key, size_t len)
 
 static int end_compare(const sdb_watch *w, const uint8_t *key, size_t len)
 {
-    return sdb_key_compare(w->range.at + w->n_lo, w->range.n - w->n_lo, key, len);
+    return sdb_key_compare(sdb_buf_at(&w->range, w->n_lo), w->range.n - w->n_lo, key, len);
 }
 
 static const sdb_watch *later_end(const sdb_watch *a, const sdb_watch *b)
@@ -364,8 +364,8 @@ static void fd_drain(const sdb_watch *w)
         ;
 }
 
-/* The range is set; is_empty: nothing can be in it. */
-static int watch_arm(sdb_watch *w, const sdb_version *v, sdb_index *on, bool is_empty)
+/* The range is set. */
+static int watch_arm(sdb_watch *w, const sdb_version *v, sdb_index *on)
 {
     sdb_db *db = w->db;
     pthread_mutex_lock(&db->mutex);
@@ -383,8 +383,8 @@ static int watch_arm(sdb_watch *w, const sdb_version *v, sdb_index *on, bool is_
         } else {
             watches_add(&on->watches, w);
             atomic_fetch_add_explicit(&w->table->n_watches, 1, memory_order_relaxed);
-            if (!is_empty && atomic_load_explicit(&w->table->owner, memory_order_relaxed))
-                touch(w); /* it may have changed what we did not see it change */
+            if (atomic_load_explicit(&w->table->owner, memory_order_relaxed))
+                touch(w); /* it may have changed or dropped what we did not see it change */
         }
     }
     pthread_mutex_unlock(&db->watch_mutex);
@@ -421,7 +421,7 @@ static int range_set(sdb_watch *w, const void *lo, size_t n_lo, const void *hi, 
 static int watch_arm_empty(sdb_watch *w, const sdb_version *v, sdb_index *on)
 {
     int rc = range_set(w, "\xff", 1, "\xff", 1);
-    return rc == SDB_OK ? watch_arm(w, v, on, true) : rc;
+    return rc == SDB_OK ? watch_arm(w, v, on) : rc;
 }
 
 int sdb_watch_arm(sdb_watch *w, const sdb_snapshot *snap, sdb_table *table, int index,
@@ -443,7 +443,7 @@ int sdb_watch_arm(sdb_watch *w, const sdb_snapshot *snap, sdb_table *table, int 
     }
     if (rc == SDB_DONE)
         return watch_arm_empty(w, v, on);
-    return rc == SDB_OK ? watch_arm(w, v, on, false) : rc;
+    return rc == SDB_OK ? watch_arm(w, v, on) : rc;
 }
 
 /* Of the longest prefix that covers one; 0 where there is none, for then the shortest would be it. */
@@ -483,7 +483,7 @@ int sdb_watch_arm_prefix(sdb_watch *w, const sdb_snapshot *snap, sdb_table *tabl
     w->bits = op == SDB_EXACT ? w->prefix.bits : 0;
     if (rc == SDB_OK && op == SDB_LONGEST)
         rc = longest_bits(v, index, &w->prefix, &w->bits);
-    return rc == SDB_OK ? watch_arm(w, v, on, false) : rc;
+    return rc == SDB_OK ? watch_arm(w, v, on) : rc;
 }
 
 bool sdb_watch_fired(const sdb_watch *w)
