@@ -215,24 +215,48 @@ void sdb_node_copy(sdb_node *to, const sdb_node *from)
                          : sdb_node_size[kind]);
 }
 
+/* Child number i of a node under construction, behind those before it. */
+static inline void append(sdb_node *n, unsigned i, unsigned byte, sdb_link child)
+{
+    if (is_small(n)) {
+        small s = small_of(n);
+        s.key[i] = (uint8_t)byte;
+        s.child[i] = child;
+        return;
+    }
+    sdb_nbits *p = (sdb_nbits *)n;
+    p->child[sdb_node_kind(n) == SDB_N256 ? byte : i] = child;
+    p->bitmap[byte >> 6] |= (uint64_t)1 << (byte & 63);
+}
+
 void sdb_node_convert(sdb_node *to, sdb_kind kind, const sdb_node *from)
 {
-    assert(sdb_node_children(from) <= sdb_node_room[kind]);
+    unsigned children = sdb_node_children(from), i = 0;
+    assert(children <= sdb_node_room[kind]);
     sdb_node_init(to, kind, sdb_node_stamp(from),
                   sdb_node_is_long(from) ? NULL : sdb_node_prefix(from), sdb_node_prefix_len(from));
     to->leaf = from->leaf;
     to->count = from->count;
+    set_children(to, children);
     if (is_small(from)) {
         small s = small_of(from);
-        for (unsigned i = 0; i < sdb_node_children(from); i++)
-            sdb_node_add(to, s.key[i], s.child[i], i == 0);
-        return;
+        for (; i < children; i++)
+            append(to, i, s.key[i], s.child[i]);
+    } else {
+        const sdb_nbits *p = (const sdb_nbits *)from;
+        bool is_n256 = sdb_node_kind(from) == SDB_N256;
+        for (unsigned w = 0; w < 4; w++) {
+            for (uint64_t bits = p->bitmap[w]; bits; bits &= bits - 1, i++) {
+                unsigned byte = w * 64 + (unsigned)__builtin_ctzll(bits);
+                append(to, i, byte, p->child[is_n256 ? byte : i]);
+            }
+        }
     }
-    const sdb_nbits *p = (const sdb_nbits *)from;
-    unsigned i = 0;
-    for (int byte = bits_next(p->bitmap, 0); byte >= 0; byte = bits_next(p->bitmap, (unsigned)byte + 1))
-        sdb_node_add(to, (uint8_t)byte,
-                     sdb_node_kind(from) == SDB_N256 ? p->child[byte] : p->child[i], i == 0), i++;
+    if (!is_small(to)) {
+        sdb_nbits *p = (sdb_nbits *)to;
+        for (unsigned w = 1; w < 4; w++)
+            p->rank[w] = (uint8_t)(p->rank[w - 1] + __builtin_popcountll(p->bitmap[w - 1]));
+    }
 }
 
 sdb_kind sdb_node_shrunk(const sdb_node *n)

@@ -151,9 +151,10 @@ static inline unsigned sdb_match16(const uint8_t *key, uint8_t byte)
 ** the first hit. */
 static inline unsigned sdb_match8(const uint8_t *key, uint8_t byte)
 {
-    uint64_t x = 0;
-    for (unsigned i = 0; i < 8; i++) /* one load where the machine is little-endian */
-        x |= (uint64_t)key[i] << 8 * i;
+    /* One load where the machine is little-endian; a loop would not become one. */
+    uint64_t x = (uint64_t)key[0] | (uint64_t)key[1] << 8 | (uint64_t)key[2] << 16 |
+                 (uint64_t)key[3] << 24 | (uint64_t)key[4] << 32 | (uint64_t)key[5] << 40 |
+                 (uint64_t)key[6] << 48 | (uint64_t)key[7] << 56;
     x ^= 0x0101010101010101u * byte;
     x = (x - 0x0101010101010101u) & ~x & 0x8080808080808080u;
     return x ? (unsigned)__builtin_ctzll(x) / 8 : 8;

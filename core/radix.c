@@ -126,18 +126,22 @@ static void node_drop(sdb_edit *e, sdb_link link)
         sdb_links_push(&e->retired, link);
 }
 
+static sdb_node *node_clone(sdb_edit *e, sdb_link *link, const sdb_node *n)
+{
+    sdb_link copy;
+    sdb_node *to = node_new(e, sdb_node_kind(n), &copy);
+    sdb_node_copy(to, n);
+    sdb_links_push(&e->retired, *link);
+    *link = copy;
+    return to;
+}
+
 /* The node at *link, made this edit's own. */
-static sdb_node *node_own(sdb_edit *e, sdb_link *link)
+static inline sdb_node *node_own(sdb_edit *e, sdb_link *link)
 {
     sdb_node *n = sdb_at(e->arena->base, *link);
-    if (!is_own(e, n)) {
-        sdb_link copy;
-        sdb_node *to = node_new(e, sdb_node_kind(n), &copy);
-        sdb_node_copy(to, n);
-        sdb_links_push(&e->retired, *link);
-        *link = copy;
-        n = to;
-    }
+    if (UNLIKELY(!is_own(e, n)))
+        n = node_clone(e, link, n);
     sdb_node_set_stamp(n, e->stamp);
     return n;
 }
@@ -179,18 +183,38 @@ static const void *any_leaf(const uint8_t *base, const sdb_node *n)
     }
 }
 
+static inline uint64_t word_load(const uint8_t *p)
+{
+    return (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 |
+           (uint64_t)p[3] << 32 | (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 |
+           (uint64_t)p[6] << 8 | (uint64_t)p[7];
+}
+
+static uint32_t long_match(const sdb_leaves *leaves, const uint8_t *base, const sdb_node *n,
+                           const uint8_t *key, size_t len, size_t at, int *byte)
+{
+    uint32_t prefix = sdb_node_prefix_len(n);
+    size_t fork = leaves->diff(leaves->ctx, any_leaf(base, n), key, len, byte);
+    return fork - at < prefix ? (uint32_t)(fork - at) : prefix;
+}
+
 uint32_t sdb_radix_prefix_match(const sdb_leaves *leaves, const uint8_t *base, const sdb_node *n,
                                 const uint8_t *key, size_t len, size_t at, int *byte)
 {
+    if (UNLIKELY(sdb_node_is_long(n)))
+        return long_match(leaves, base, n, key, len, at, byte);
     uint32_t prefix = sdb_node_prefix_len(n), i = 0;
-    if (sdb_node_is_long(n)) {
-        size_t fork = leaves->diff(leaves->ctx, any_leaf(base, n), key, len, byte);
-        return fork - at < prefix ? (uint32_t)(fork - at) : prefix;
-    }
     const uint8_t *p = sdb_node_prefix(n);
-    uint32_t most = len - at < prefix ? (uint32_t)(len - at) : prefix;
-    while (i < most && p[i] == key[at + i])
-        i++;
+    key += at;
+    len -= at;
+    if (LIKELY(len >= SDB_PREFIX_MAX && sdb_node_kind(n) != SDB_N3)) { /* of both there are 8 bytes */
+        uint64_t differ = word_load(p) ^ word_load(key);
+        i = differ ? (uint32_t)__builtin_clzll(differ) / 8 : SDB_PREFIX_MAX;
+        i = i < prefix ? i : prefix;
+    } else {
+        while (i < prefix && i < len && p[i] == key[i])
+            i++;
+    }
     *byte = i < prefix ? p[i] : -1;
     return i;
 }
@@ -287,7 +311,8 @@ sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, co
                        size_t len, sdb_link leaf)
 {
     sdb_link *link = root;
-    path trail = {.n = 0};
+    path trail; /* not set whole: it is large */
+    trail.n = 0;
     size_t at = 0;
     while (*link && !is_leaf(*link)) {
         const sdb_node *here = sdb_at(e->arena->base, *link);
@@ -341,6 +366,21 @@ sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, co
 added:
     path_count(&trail, e, *root, key);
     return 0;
+}
+
+/* The key is there: nothing need be compared. */
+void sdb_radix_replace(sdb_edit *e, sdb_link *root, const uint8_t *key, size_t len, sdb_link old,
+                       sdb_link leaf)
+{
+    sdb_link *link = root;
+    size_t at = 0;
+    while (*link != old) {
+        sdb_node *n = node_own(e, link);
+        at += sdb_node_prefix_len(n);
+        link = at == len ? &n->leaf : sdb_node_slot(n, key[at++]);
+        assert(link && *link);
+    }
+    *link = leaf;
 }
 
 /* ---------------------------------------------------------------- delete */

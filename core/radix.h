@@ -81,6 +81,10 @@ size_t sdb_radix_need_links_many(const sdb_arena *a, size_t len, size_t n);
 sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root, const uint8_t *key,
                        size_t len, sdb_link leaf);
 
+/* Put a leaf in the place of one that is in the tree, of the same key. */
+void sdb_radix_replace(sdb_edit *edit, sdb_link *root, const uint8_t *key, size_t len, sdb_link old,
+                       sdb_link leaf);
+
 /* Take a leaf out that is in the tree, by its key. */
 void sdb_radix_take(sdb_edit *edit, sdb_link *root, const uint8_t *key, size_t len, sdb_link leaf);
 

@@ -370,7 +370,6 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
     sdb_table *t = v->table;
     sdb_link link = row ? sdb_row_link(t, row) : 0, old_link = old ? sdb_row_link(t, old) : 0;
     for (int i = 0; i < v->set->n; i++) {
-        const sdb_leaves *leaves = &v->set->at[i]->leaves;
         bool is_same = old && old_keys->is_same >> i & 1;
         size_t len;
         if (v->set->at[i]->def.kind == SDB_LPM) {
@@ -381,14 +380,19 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
             sdb_multi_change(v, edit, i, row ? keys : NULL, old ? old_keys : NULL);
             continue;
         }
-        if (old && !is_same) {
+        if (is_same) {
+            const uint8_t *key = sdb_key_at(keys, i, &len);
+            sdb_radix_replace(edit, &v->root[i], key, len, old_link, link);
+            continue;
+        }
+        if (old) {
             const uint8_t *key = sdb_key_at(old_keys, i, &len);
             sdb_radix_take(edit, &v->root[i], key, len, old_link);
         }
         if (row) {
             const uint8_t *key = sdb_key_at(keys, i, &len);
-            sdb_link gone = sdb_radix_put(leaves, edit, &v->root[i], key, len, link);
-            assert(gone == (is_same ? old_link : 0));
+            sdb_link gone = sdb_radix_put(&v->set->at[i]->leaves, edit, &v->root[i], key, len, link);
+            assert(!gone);
             (void)gone;
         }
     }
