@@ -3,13 +3,14 @@
 ** One prepared statement for each table object does it:
 **
 **     SELECT CASE WHEN ?2 AND NOT (expression) THEN 0 WHEN ?3 AND NOT (...) THEN 1 ... END
-**       FROM (SELECT r0.c1 COLLATE NOCASE AS "name", ... FROM statedb_row(?1, 0) AS r0)
+**       FROM (SELECT r0.c1 COLLATE NOCASE AS "name", ... FROM temp.statedb_txn(?1, 0) AS r0)
 **
-** The answer is the first CHECK that fails. statedb_row is an eponymous table of one row, which is
-** reached by the pointer ?1. Its columns are there for their affinities; a column of the table that
-** an expression names takes the next one of its own affinity. SQLite takes the subquery apart, and
-** compares with the names in it as with columns of that affinity and collation. The table itself
-** cannot be read instead: it would not be disconnected before its own statement is gone.
+** The answer is the first CHECK that fails. The transaction manager's table (transaction.c) has this one
+** row, for whom has the pointer ?1; to all others it has none. Its columns are there for their
+** affinities: a column of the table that an expression names takes the next one of its own affinity.
+** SQLite takes the subquery apart, and compares with the names in it as with columns of that affinity
+** and collation. The table itself cannot be read instead: it would not be disconnected before its own
+** statement is gone; nor a table in main: its file would be locked.
 **
 ** What an UPDATE does not touch is not checked again (?2, ?3 ...), as in SQLite. */
 #include "ext.h"
@@ -22,8 +23,10 @@ SQLITE_EXTENSION_INIT3
 
 enum {
     AFFINITIES = AFFINITY_REAL - AFFINITY_BLOB + 1,
-    SLOTS = 32, /* columns of each affinity; of more there are further statedb_rows in the join */
-    HIDDEN_ROW = AFFINITIES * SLOTS,
+    SLOTS = 8, /* columns of each affinity; where there are more, the row is joined with itself */
+    MAX_ROWS = 64,  /* SQLite's limit on a join */
+    FIRST_SLOT = 1, /* the manager's own column comes first */
+    HIDDEN_ROW = FIRST_SLOT + AFFINITIES * SLOTS,
     HIDDEN_FROM
 };
 
@@ -37,12 +40,12 @@ struct checker {
     int *ref_end;  /* of each CHECK: the end of its columns in refs */
     int16_t *refs; /* the columns that the CHECKs name */
     int n_slots[AFFINITIES];
-    int16_t *slots[AFFINITIES]; /* the columns that stand in statedb_row's of that affinity */
+    int16_t *slots[AFFINITIES]; /* the columns that stand in the row's of that affinity */
 };
 
 static const char pointer_type[] = "statedb_row";
 
-/* ---------------------------------------------------------------- the table statedb_row */
+/* ---------------------------------------------------------------- the row */
 
 typedef struct row_cursor {
     sqlite3_vtab_cursor base; /* must be first */
@@ -50,44 +53,25 @@ typedef struct row_cursor {
     int from;                 /* its columns begin with this slot of each affinity */
 } row_cursor;
 
-static int row_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
-                       sqlite3_vtab **out, char **err)
+int check_row_declare(sqlite3 *db)
 {
-    static const char *const types[] = {"BLOB", "TEXT", "NUMERIC", "INTEGER", "REAL"};
+    static const char *const types[] = {"BLOB", "TEXT", "NUM", "INT", "REAL"};
     sqlite3_str *sql = sqlite3_str_new(db);
     char *text;
     int rc;
 
-    (void)aux;
-    (void)argc;
-    (void)argv;
-    (void)err;
-    sqlite3_str_appendall(sql, "CREATE TABLE x(");
-    for (int i = 0; i < HIDDEN_ROW; i++)
+    sqlite3_str_appendall(sql, "CREATE TABLE x(statedb, ");
+    for (int i = 0; i < AFFINITIES * SLOTS; i++)
         sqlite3_str_appendf(sql, "c%d %s, ", i, types[i / SLOTS]);
     sqlite3_str_appendall(sql, "row HIDDEN, \"from\" HIDDEN)");
     text = sqlite3_str_finish(sql);
-    if (!text)
-        return SQLITE_NOMEM;
-    rc = sqlite3_declare_vtab(db, text);
+    rc = text ? sqlite3_declare_vtab(db, text) : SQLITE_NOMEM;
     sqlite3_free(text);
-    if (rc)
-        return rc;
-    *out = sqlite3_malloc(sizeof **out);
-    if (!*out)
-        return SQLITE_NOMEM;
-    **out = (sqlite3_vtab){0};
-    return SQLITE_OK;
-}
-
-static int row_disconnect(sqlite3_vtab *vtab)
-{
-    sqlite3_free(vtab);
-    return SQLITE_OK;
+    return rc;
 }
 
 /* idxNum: whether both arguments are there. */
-static int row_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+int check_row_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     int n = 0;
 
@@ -111,7 +95,7 @@ static int row_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     return SQLITE_OK;
 }
 
-static int row_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
+int check_row_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
     row_cursor *cur = sqlite3_malloc(sizeof *cur);
 
@@ -123,14 +107,14 @@ static int row_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
-static int row_close(sqlite3_vtab_cursor *cur)
+int check_row_close(sqlite3_vtab_cursor *cur)
 {
     sqlite3_free(cur);
     return SQLITE_OK;
 }
 
-static int row_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
-                      sqlite3_value **argv)
+int check_row_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
+                     sqlite3_value **argv)
 {
     row_cursor *cur = (row_cursor *)base;
 
@@ -142,50 +126,32 @@ static int row_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_st
     return SQLITE_OK;
 }
 
-static int row_next(sqlite3_vtab_cursor *cur)
+int check_row_next(sqlite3_vtab_cursor *cur)
 {
     ((row_cursor *)cur)->checker = NULL;
     return SQLITE_OK;
 }
 
-static int row_eof(sqlite3_vtab_cursor *cur)
+int check_row_eof(sqlite3_vtab_cursor *cur)
 {
     return !((row_cursor *)cur)->checker;
 }
 
-static int row_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
+int check_row_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
 {
     const row_cursor *cur = (const row_cursor *)base;
     const checker *ck = cur->checker;
-    int i = column / SLOTS, slot = cur->from + column % SLOTS;
+    int at = column - FIRST_SLOT, kind = at / SLOTS, slot = cur->from + at % SLOTS;
 
-    if (column < HIDDEN_ROW && slot < ck->n_slots[i])
-        value_result(ctx, &ck->values[ck->slots[i][slot]]);
+    if (at >= 0 && column < HIDDEN_ROW && slot < ck->n_slots[kind])
+        value_result(ctx, &ck->values[ck->slots[kind][slot]]);
     return SQLITE_OK;
 }
 
-static int row_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid)
+int check_row_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid)
 {
     *rowid = ((row_cursor *)cur)->checker->rowid;
     return SQLITE_OK;
-}
-
-static const sqlite3_module row_module = {
-    .xConnect = row_connect,
-    .xBestIndex = row_best_index,
-    .xDisconnect = row_disconnect,
-    .xOpen = row_open,
-    .xClose = row_close,
-    .xFilter = row_filter,
-    .xNext = row_next,
-    .xEof = row_eof,
-    .xColumn = row_column,
-    .xRowid = row_rowid,
-};
-
-int check_register(conn *c)
-{
-    return sqlite3_create_module_v2(c->db, "statedb_row", &row_module, NULL, NULL);
 }
 
 /* ---------------------------------------------------------------- names in expressions */
@@ -276,7 +242,7 @@ static void source_append(checker *ck, const table_sql *def, int n_refs, sqlite3
             sqlite3_str_appendf(sql, ", r0.rowid AS %s", rowid_names[i]);
     sqlite3_str_appendall(sql, " FROM ");
     for (int i = 0; i < n_rows; i++)
-        sqlite3_str_appendf(sql, "%sstatedb_row(?1, %d) AS r%d", i ? ", " : "", i * SLOTS, i);
+        sqlite3_str_appendf(sql, "%stemp.statedb_txn(?1, %d) AS r%d", i ? ", " : "", i * SLOTS, i);
     sqlite3_str_appendf(sql, ") AS \"%w\"", def->name);
 }
 
@@ -340,12 +306,36 @@ static int checker_alloc(checker *ck, const table_sql *def)
     return SQLITE_OK;
 }
 
+static int checker_prepare(checker *ck, vtable *t, int n_refs, bool is_new)
+{
+    sqlite3 *db = t->conn->db;
+    char *sql = checker_sql(ck, t->def, n_refs, is_new);
+    int rc;
+
+    if (!sql)
+        return SQLITE_NOMEM;
+    for (int i = 0; i < AFFINITIES; i++) {
+        if (ck->n_slots[i] > MAX_ROWS * SLOTS) {
+            sqlite3_free(sql);
+            return error_set(t, SQLITE_ERROR,
+                             "the CHECKs name more than %d columns of one affinity",
+                             MAX_ROWS * SLOTS);
+        }
+    }
+    rc = sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &ck->stmt, NULL);
+    sqlite3_free(sql);
+    if (!rc)
+        rc = sqlite3_bind_pointer(ck->stmt, 1, ck, pointer_type, NULL);
+    if (!rc || rc == SQLITE_NOMEM)
+        return rc;
+    return is_new ? error_set(t, rc, "%s", sqlite3_errmsg(db))
+                  : error_text(t, rc, sqlite3_errmsg(db));
+}
+
 static int checker_new(vtable *t, bool is_new, checker **out)
 {
     const table_sql *def = t->def;
-    sqlite3 *db = t->conn->db;
     checker *ck = sqlite3_malloc(sizeof *ck);
-    char *sql = NULL;
     int n_refs = 0;
     int rc;
 
@@ -357,17 +347,8 @@ static int checker_new(vtable *t, bool is_new, checker **out)
         rc = refs_add(ck, def, &n_refs, def->checks[i].expression);
         ck->ref_end[i] = n_refs;
     }
-    if (!rc) {
-        sql = checker_sql(ck, def, n_refs, is_new);
-        rc = sql ? sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &ck->stmt, NULL)
-                 : SQLITE_NOMEM;
-    }
-    sqlite3_free(sql);
     if (!rc)
-        rc = sqlite3_bind_pointer(ck->stmt, 1, ck, pointer_type, NULL);
-    if (rc && rc != SQLITE_NOMEM)
-        rc = is_new ? error_set(t, rc, "%s", sqlite3_errmsg(db))
-                    : error_text(t, rc, sqlite3_errmsg(db));
+        rc = checker_prepare(ck, t, n_refs, is_new);
     if (rc)
         checker_free(ck);
     else

@@ -21,46 +21,67 @@ int expression_step(store *s, sqlite3_stmt *stmt)
 
 /* ---------------------------------------------------------------- functions */
 
-static int function_check(vtable *t, sqlite3_stmt *stmt, const sql_token *name)
+/* Whether an expression calls a function of that name; the name as it stands there. */
+static int call_find(const char *expression, const char *function, sql_token *out, bool *is_called)
 {
-    char *text = sql_dequote(name->text, name->length);
-    bool is_unsafe = false;
-    int rc = SQLITE_NOMEM;
+    sql_token token = {.text = expression};
 
-    if (text)
-        rc = sqlite3_bind_text(stmt, 1, text, -1, sqlite3_free);
-    if (!rc) {
-        is_unsafe = sqlite3_step(stmt) == SQLITE_ROW;
-        rc = sqlite3_reset(stmt);
+    *is_called = false;
+    for (sql_token_next(&token); !*is_called && token.kind != TOKEN_END;) {
+        char *name;
+        *out = token;
+        sql_token_next(&token);
+        if (token.kind != '(' || (out->kind != TOKEN_WORD && out->kind != TOKEN_NAME))
+            continue;
+        name = sql_dequote(out->text, out->length);
+        if (!name)
+            return SQLITE_NOMEM;
+        *is_called = sqlite3_stricmp(name, function) == 0;
+        sqlite3_free(name);
     }
-    if (rc || !is_unsafe)
-        return rc;
-    sqlite3_free(t->base.zErrMsg);
-    t->base.zErrMsg = sqlite3_mprintf("unsafe use of %.*s()", name->length, name->text);
-    return SQLITE_ERROR;
+    return SQLITE_OK;
 }
 
+static int pragma_get(sqlite3 *db, const char *sql, int *out)
+{
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+
+    if (rc)
+        return rc;
+    *out = sqlite3_step(stmt) == SQLITE_ROW && sqlite3_column_int(stmt, 0);
+    return sqlite3_finalize(stmt);
+}
+
+/* By pragmas alone, and not by their tables: those are in main, and lock its file. */
 int expression_check_functions(vtable *t, const char *expression)
 {
-    static const char unsafe[] = /* SQLITE_DIRECTONLY, SQLITE_INNOCUOUS */
-        "SELECT 1 FROM pragma_function_list WHERE name = ?1 COLLATE NOCASE AND (flags & 0x80000 OR "
-        "NOT (flags & 0x200000 OR (SELECT trusted_schema FROM pragma_trusted_schema)))";
-    sql_token token = {.text = expression};
-    sqlite3_stmt *stmt = NULL;
-    int rc = SQLITE_OK;
+    sqlite3 *db = t->conn->db;
+    bool is_called = false;
+    sql_token name;
+    sqlite3_stmt *stmt;
+    int is_trusted, rc_end;
+    int rc;
 
     if (sqlite3_stricmp(t->schema, "temp") == 0)
         return SQLITE_OK;
-    for (sql_token_next(&token); !rc && token.kind != TOKEN_END;) {
-        sql_token name = token;
-        sql_token_next(&token);
-        if (token.kind != '(' || (name.kind != TOKEN_WORD && name.kind != TOKEN_NAME))
-            continue;
-        if (!stmt)
-            rc = sqlite3_prepare_v2(t->conn->db, unsafe, -1, &stmt, NULL);
-        if (!rc)
-            rc = function_check(t, stmt, &name);
+    rc = pragma_get(db, "PRAGMA trusted_schema", &is_trusted);
+    if (!rc)
+        rc = sqlite3_prepare_v2(db, "PRAGMA function_list", -1, &stmt, NULL);
+    if (rc)
+        return rc;
+    while (!rc && !is_called && sqlite3_step(stmt) == SQLITE_ROW) {
+        const char *function = (const char *)sqlite3_column_text(stmt, 0);
+        int flags = sqlite3_column_int(stmt, 5);
+        if (!function)
+            rc = SQLITE_NOMEM;
+        else if ((flags & SQLITE_DIRECTONLY) || !(is_trusted || (flags & SQLITE_INNOCUOUS)))
+            rc = call_find(expression, function, &name, &is_called);
     }
-    sqlite3_finalize(stmt);
-    return rc;
+    rc_end = sqlite3_finalize(stmt);
+    if (rc || rc_end || !is_called)
+        return rc ? rc : rc_end;
+    sqlite3_free(t->base.zErrMsg);
+    t->base.zErrMsg = sqlite3_mprintf("unsafe use of %.*s()", name.length, name.text);
+    return SQLITE_ERROR;
 }

@@ -228,8 +228,6 @@ int expression_step(store *s, sqlite3_stmt *stmt);
 ** written. In temp all are allowed, as in SQLite. */
 int expression_check_functions(vtable *t, const char *expression);
 
-int check_register(conn *c);
-
 /* At CREATE: whether SQLite can evaluate the CHECKs. */
 int check_prepare(vtable *t);
 
@@ -237,6 +235,19 @@ int check_prepare(vtable *t);
 ** values as they were given, from the first column's on. */
 int check_row(vtable *t, int64_t rowid, const sdb_row *old, sqlite3_value **argv);
 void check_free(vtable *t);
+
+/* How the manager's table shows a row that is being checked: its columns, the first of which is the
+** manager's own, and the methods of its cursors. */
+int check_row_declare(sqlite3 *db);
+int check_row_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
+int check_row_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out);
+int check_row_close(sqlite3_vtab_cursor *cur);
+int check_row_filter(sqlite3_vtab_cursor *cur, int idx_num, const char *idx_str, int argc,
+                     sqlite3_value **argv);
+int check_row_next(sqlite3_vtab_cursor *cur);
+int check_row_eof(sqlite3_vtab_cursor *cur);
+int check_row_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int column);
+int check_row_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid);
 
 /* ---------------------------------------------------------------- value.c */
 

@@ -51,8 +51,6 @@ static int connection_init(sqlite3 *db, char **err)
     if (!rc)
         rc = manager_register(c);
     if (!rc)
-        rc = check_register(c);
-    if (!rc)
         rc = system_tables_register(c);
     if (!rc)
         rc = sqlite3_create_module_v2(db, "statedb", &statedb_module, conn_ref(c), conn_unref);

@@ -1,6 +1,7 @@
 /* transaction.c - SQLite's transactions and savepoints, mapped to one sdb_txn for each store.
 **
-** A virtual table of its own in the TEMP schema, statedb_txn, without rows: the manager. SQLite
+** A virtual table of its own in the TEMP schema, statedb_txn, the manager. It is without rows (but for
+** check.c, which lends it one). SQLite
 ** calls the transaction methods of a virtual table only from its first write on, and forgets one
 ** that is dropped, undone or reconnected in the middle. Whatever happens to the statedb tables, the
 ** manager stays. The first write, create, drop or rename of a transaction enrols it by a nested
@@ -363,7 +364,7 @@ static int manager_connect(sqlite3 *db, void *aux, int argc, const char *const *
     (void)argc;
     (void)argv;
     (void)err;
-    rc = sqlite3_declare_vtab(db, "CREATE TABLE x(statedb)");
+    rc = check_row_declare(db);
     if (rc)
         return rc;
     m = sqlite3_malloc(sizeof *m);
@@ -428,66 +429,6 @@ static int manager_drop(sqlite3_vtab *vtab)
     return manager_disconnect(vtab);
 }
 
-static int manager_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
-{
-    (void)vtab;
-    info->estimatedCost = 1;
-    info->estimatedRows = 1;
-    info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE; /* spares the DELETE a savepoint of its own */
-    return SQLITE_OK;
-}
-
-static int manager_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
-{
-    (void)vtab;
-    *out = sqlite3_malloc(sizeof **out);
-    return *out ? SQLITE_OK : SQLITE_NOMEM;
-}
-
-static int manager_close(sqlite3_vtab_cursor *cur)
-{
-    sqlite3_free(cur);
-    return SQLITE_OK;
-}
-
-static int manager_filter(sqlite3_vtab_cursor *cur, int idx_num, const char *idx_str, int argc,
-                          sqlite3_value **argv)
-{
-    (void)cur;
-    (void)idx_num;
-    (void)idx_str;
-    (void)argc;
-    (void)argv;
-    return SQLITE_OK;
-}
-
-static int manager_next(sqlite3_vtab_cursor *cur)
-{
-    (void)cur;
-    return SQLITE_OK;
-}
-
-static int manager_eof(sqlite3_vtab_cursor *cur)
-{
-    (void)cur;
-    return 1;
-}
-
-static int manager_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int column)
-{
-    (void)cur;
-    (void)ctx;
-    (void)column;
-    return SQLITE_OK;
-}
-
-static int manager_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid)
-{
-    (void)cur;
-    *rowid = 0;
-    return SQLITE_OK;
-}
-
 static int manager_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid)
 {
     (void)argc;
@@ -501,16 +442,16 @@ static const sqlite3_module manager_module = {
     .iVersion = 2,
     .xCreate = manager_new,
     .xConnect = manager_connect,
-    .xBestIndex = manager_best_index,
+    .xBestIndex = check_row_best_index,
     .xDisconnect = manager_disconnect,
     .xDestroy = manager_drop,
-    .xOpen = manager_open,
-    .xClose = manager_close,
-    .xFilter = manager_filter,
-    .xNext = manager_next,
-    .xEof = manager_eof,
-    .xColumn = manager_column,
-    .xRowid = manager_rowid,
+    .xOpen = check_row_open,
+    .xClose = check_row_close,
+    .xFilter = check_row_filter,
+    .xNext = check_row_next,
+    .xEof = check_row_eof,
+    .xColumn = check_row_column,
+    .xRowid = check_row_rowid,
     .xUpdate = manager_update,
     .xBegin = manager_begin,
     .xSync = manager_sync,
