@@ -8,6 +8,7 @@
 **     store.c        the stores of a connection, and those of the process that have names
 **     module.c       create, connect, disconnect, destroy, rename; the sqlite3_module table
 **     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
+**     estimate.c     how many rows a range is going to have
 **     view.c         which version of a store is read               (view.h)
 **     cursor.c       xOpen .. xColumn                               (cursor.h)
 **     range.c        xFilter's values as a range of an index, and as a filter
@@ -93,6 +94,16 @@ struct store {
     int index_level; /* n_levels when the txn last changed a set of indexes, or -1 */
 };
 
+/* What an index is like (estimate.c): how many rows have the same first columns; 0: not known. */
+typedef struct estimate {
+    uint64_t indexes_id;
+    int index, n_eq;
+    double n_rows; /* that the table had */
+    double same;
+} estimate;
+
+enum { ESTIMATES = 8 };
+
 /* One virtual table object: an incarnation of a table, as one connection's schema knows it. */
 struct vtable {
     sqlite3_vtab base; /* must be first */
@@ -106,6 +117,7 @@ struct vtable {
     char *schema;   /* "main", "temp", ... */
     char *name;     /* of the virtual table */
     char *key;      /* the table's name in the store: "schema.name", in a shared one just the name */
+    estimate estimates[ESTIMATES];
     sdb_value *row; /* room for one row of values, for write.c */
     sqlite3_stmt **defaults; /* write.c: prepared SELECT of a DEFAULT expression, per column, or NULL */
     checker *checker;        /* check.c: made at the first write of a table that has a CHECK */

@@ -29,6 +29,7 @@ enum {
     LIST_LENGTH = 8,   /* values in an IN list */
     IN_FLAGS = 32,     /* sqlite3_vtab_in() knows about so many constraints */
     GROUPING_SINCE = 3053000,
+    EQ_COUNTED = 8, /* columns of an index that are counted together */
     OMIT_MAX = 16,     /* and omit is heeded for so many */
     FILTER_MAX = 8,    /* columns compared row by row */
     FILTER_SAVES = 16, /* of a filter's cost, when its rows will be found in an index before long */
@@ -43,6 +44,8 @@ typedef struct query {
     view view; /* whose indexes are meant */
     view now;  /* where rows can be counted; the table may not be in it */
     double n_rows;
+    bool is_counted;   /* n_rows is what there is, and ranges can be counted */
+    sdb_cursor *cursor; /* to count with, or NULL */
     bool is_grouping; /* any order will do that keeps equal rows together */
 } query;
 
@@ -412,17 +415,74 @@ static bool path_count_key(const query *q, const path *p, const index_function *
     return true;
 }
 
-/* SQLite's own guesses for an index without statistics. */
-static void path_estimate(const query *q, path *p)
+/* Whether the statement itself says what constraint i compares with, in the type the column stores. */
+static bool constraint_value(const query *q, int i, int column, sdb_value *out)
+{
+    sqlite3_value *value;
+
+    if (q->info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_ISNULL) {
+        *out = (sdb_value){.type = SDB_NULL};
+        return true;
+    }
+    if (sqlite3_vtab_rhs_value(q->info, i, &value) != SQLITE_OK || value_get(value, out) != SQLITE_OK)
+        return false;
+    return column_is_numeric(q, column) ? out->type == SDB_INTEGER || out->type == SDB_REAL
+                                        : out->type == SDB_TEXT;
+}
+
+/* How many rows have the values of the path's equal columns, and lie in its bounds as far as these are
+** known: *n_open are not. */
+static bool path_count(query *q, const path *p, double *out, int *n_open)
+{
+    sdb_value eq[EQ_COUNTED], lower, upper;
+    sdb_range range = {.eq = eq, .n_eq = (uint16_t)p->n_eq};
+    bool is_known = p->n_eq <= EQ_COUNTED && p->n_in == 0;
+
+    *n_open = 0;
+    for (int i = 0; i < p->n_eq && is_known; i++)
+        is_known = constraint_value(q, path_find_eq(q, p, i), index_part_at(q, p->index, i).column, &eq[i]);
+    if (!is_known || (p->lower < 0 && p->upper < 0 && p->n_eq == 0)) {
+        *n_open = (p->lower >= 0) + (p->upper >= 0);
+        return p->n_eq && p->index &&
+               estimate_key(q->now, q->table, p->index, p->n_eq, &q->cursor, out) == SDB_OK;
+    }
+    int column = p->n_eq < index_parts(q, p->index) ? index_part_at(q, p->index, p->n_eq).column : 0;
+    int ops[2] = {0};
+    if (p->lower >= 0) {
+        ops[0] = q->info->aConstraint[p->lower].op;
+        lower = (sdb_value){.type = SDB_NULL};
+        if (ops[0] == SQLITE_INDEX_CONSTRAINT_ISNOTNULL || constraint_value(q, p->lower, column, &lower))
+            range.lower = &lower;
+        *n_open += !range.lower;
+    }
+    if (p->upper >= 0) {
+        ops[1] = q->info->aConstraint[p->upper].op;
+        if (constraint_value(q, p->upper, column, &upper))
+            range.upper = &upper;
+        *n_open += !range.upper;
+    }
+    range.lower_open = ops[0] != SQLITE_INDEX_CONSTRAINT_GE;
+    range.upper_open = ops[1] == SQLITE_INDEX_CONSTRAINT_LT;
+    return estimate_range(q->now, q->table, p->index, &range, &q->cursor, out) == SDB_OK;
+}
+
+/* Where nothing can be counted, SQLite's own guesses for an index without statistics. */
+static void path_estimate(query *q, path *p)
 {
     const index_function *f = p->function < 0 ? NULL : constraint_function(q, p->function);
     double rows = q->n_rows;
+    int n_open;
+    bool is_counted = false;
 
     if (p->is_key) {
         rows = 1;
     } else if (f) {
         if (!path_count_key(q, p, f, &rows))
             rows = f->rows ? f->rows : rows / 16;
+    } else if (q->is_counted && path_count(q, p, &rows, &n_open)) {
+        is_counted = true;
+        for (; n_open > 0; n_open--)
+            rows *= 0.25;
     } else if (p->n_eq > 0) {
         double same = ROWS_EQ + 1 - p->n_eq;
         if (same < ROWS_EQ_MIN)
@@ -432,9 +492,9 @@ static void path_estimate(const query *q, path *p)
     }
     for (int i = 0; i < p->n_in; i++)
         rows *= LIST_LENGTH;
-    if (p->lower >= 0)
+    if (p->lower >= 0 && !is_counted)
         rows *= op_is_null_test(q->info->aConstraint[p->lower].op) ? 0.95 : 0.25;
-    if (p->upper >= 0)
+    if (p->upper >= 0 && !is_counted)
         rows *= 0.25;
     p->rows = rows < 1 ? 1 : rows > q->n_rows ? q->n_rows : rows;
     /* In rowid order the rows tend to lie beside each other. */
@@ -462,7 +522,7 @@ static void path_order_rowid(const query *q, path *p)
 }
 
 /* The path of a function: by an index, or, where the function is of the whole table, without. */
-static path path_function(const query *q, int index, int k)
+static path path_function(query *q, int index, int k)
 {
     const index_function *f = constraint_function(q, k);
     path p = {.index = index, .list = -1, .lower = -1, .upper = -1, .function = k};
@@ -489,7 +549,7 @@ static bool function_fits(const query *q, int index, int k)
 }
 
 /* The best use of one index of values. */
-static path path_try(const query *q, int index)
+static path path_try(query *q, int index)
 {
     path p = {.index = index, .list = -1, .lower = -1, .upper = -1, .function = -1};
     int n_parts = index_parts(q, index), n_single = 0;
@@ -528,7 +588,7 @@ static void path_improve(const query *q, path *best, path p)
 }
 
 /* of_table: the constraint by which all paths have to go, or -1. */
-static path path_best(const query *q, int of_table)
+static path path_best(query *q, int of_table)
 {
     path best = of_table < 0 ? path_try(q, SDB_BY_ROWID) : path_function(q, SDB_BY_ROWID, of_table);
 
@@ -858,6 +918,17 @@ static plan *plan_write(const query *q, const path *p)
 
 /* ---------------------------------------------------------------- xBestIndex */
 
+/* A small table is planned as if it had grown; but beside others it is a small one. */
+static void path_scale(path *p, double n_rows)
+{
+    if (n_rows < 1 || n_rows >= ROWS_MIN)
+        return;
+    if (p->n_eq == 0)
+        p->cost_each *= n_rows / ROWS_MIN;
+    if (p->rows > n_rows)
+        p->rows = n_rows;
+}
+
 /* GROUP BY with ORDER BY, which needs more, looks like GROUP BY alone before 3.53. */
 static bool is_grouping(sqlite3_index_info *info)
 {
@@ -873,6 +944,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     view now;
     path best;
     plan *p;
+    double n_rows;
     int of_table;
     int rc = view_begin(t->store, &now);
 
@@ -881,8 +953,10 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     if (view_indexes_id(now, t->table)) /* else the table may have to be made first */
         q.view = now;
     q.now = now;
-    if (view_count(now, t->table) > ROWS_MIN)
-        q.n_rows = (double)view_count(now, t->table);
+    n_rows = (double)view_count(now, t->table);
+    q.is_counted = n_rows > ROWS_MIN;
+    if (q.is_counted)
+        q.n_rows = n_rows;
     q.is_grouping = is_grouping(info);
     rc = query_find_of_table(&q, &of_table);
     if (rc == SQLITE_OK) {
@@ -890,9 +964,11 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
         p = plan_write(&q, &best);
         rc = p ? SQLITE_OK : SQLITE_NOMEM;
     }
+    sdb_cursor_free(q.cursor);
     view_end(t->store, now);
     if (rc)
         return rc;
+    path_scale(&best, n_rows);
     info->idxNum = best.index;
     info->idxStr = p->text;
     info->needToFreeIdxStr = 1;

@@ -65,4 +65,10 @@ typedef struct plan {
     plan_term term[]; /* of the three; then the definitions' parts and names */
 } plan;
 
+/* estimate.c. Both an SDB_ code; where it is not SDB_OK, nobody knows. *cur is made when it is NULL, and
+** is the caller's to free. How many rows a range has; how many rows have the same first n_eq columns of
+** an index, on average (t->estimates remembers). */
+int estimate_range(view v, vtable *t, int index, const sdb_range *range, sdb_cursor **cur, double *out);
+int estimate_key(view v, vtable *t, int index, int n_eq, sdb_cursor **cur, double *out);
+
 #endif
