@@ -47,6 +47,8 @@ struct sdb_map_space {
     uint64_t clock;
     uint64_t n_maps;
     bool is_closed; /* the last map frees it */
+    sdb_map *idle;  /* by `next`: to be used again, with the room of their lists */
+    int n_idle;
 };
 
 struct sdb_map {
@@ -158,10 +160,18 @@ static void map_unlink(sdb_map *map)
 
 static void map_free(sdb_map *map)
 {
+    enum { KEPT = 4, ROOM = 1024 };
+    sdb_map_space *space = map->space;
     map_unlink(map);
-    sdb_links_fini(&map->edit.retired);
-    map->space->n_maps--;
-    sdb_free(map);
+    space->n_maps--;
+    if (space->n_idle == KEPT || map->edit.retired.room > ROOM) {
+        sdb_links_fini(&map->edit.retired);
+        sdb_free(map);
+        return;
+    }
+    space->n_idle++;
+    map->next = space->idle;
+    space->idle = map;
 }
 
 static void born_free(void *ctx, sdb_link leaf)
@@ -191,10 +201,10 @@ static bool map_yield(sdb_map *map)
     }
     for (size_t i = 0; i < from->n; i++)
         sdb_links_push(to, from->at[i]);
-    sdb_links all = *to;
-    *to = (sdb_links){0};
-    sdb_links_fini(from);
+    from->n = 0;
+    sdb_links all = *to, rest = *from;
     *its = all;
+    *mine = rest;
     child->edit.floor = map->edit.floor;
     map_unlink(child);
     map_link(child, map->parent);
@@ -299,6 +309,12 @@ int sdb_map_space_new(sdb_map_space **out)
 
 static void space_free(sdb_map_space *space)
 {
+    while (space->idle) {
+        sdb_map *map = space->idle;
+        space->idle = map->next;
+        sdb_links_fini(&map->edit.retired);
+        sdb_free(map);
+    }
     sdb_arena_fini(&space->arena);
     pthread_mutex_destroy(&space->mutex);
     sdb_free(space);
@@ -326,18 +342,21 @@ void sdb_map_space_memory(sdb_map_space *space, sdb_memory *out)
                         .reserved = a->reserved};
 }
 
-/* A map to be, with the content of its parent. */
-static int map_begin(sdb_map_space *space, sdb_map *parent, sdb_map **out)
+/* Under the mutex: a map to be, with the content of its parent. */
+static int map_make(sdb_map_space *space, sdb_map *parent, sdb_map **out)
 {
-    sdb_map *map = sdb_zalloc(sizeof *map);
-    if (!map)
+    sdb_map *map = space->idle;
+    sdb_links retired = {0};
+    if (map) {
+        space->idle = map->next;
+        space->n_idle--;
+        retired = map->edit.retired;
+    } else if (!(map = sdb_malloc(sizeof *map))) {
         return SDB_NOMEM;
-    map->space = space;
-    map->n_ref = 1;
-    map->is_held = true;
-    map->edit.arena = &space->arena;
-    pthread_mutex_lock(&space->mutex);
-    map->edit.stamp = ++space->clock;
+    }
+    retired.n = 0;
+    *map = (sdb_map){.space = space, .n_ref = 1, .is_held = true};
+    map->edit = (sdb_edit){.arena = &space->arena, .stamp = ++space->clock, .retired = retired};
     assert(space->clock < SDB_STAMP_MAX);
     if (parent) {
         map->root = parent->root;
@@ -345,9 +364,16 @@ static int map_begin(sdb_map_space *space, sdb_map *parent, sdb_map **out)
     }
     map_link(map, parent);
     space->n_maps++;
-    pthread_mutex_unlock(&space->mutex);
     *out = map;
     return SDB_OK;
+}
+
+static int map_begin(sdb_map_space *space, sdb_map *parent, sdb_map **out)
+{
+    pthread_mutex_lock(&space->mutex);
+    int rc = map_make(space, parent, out);
+    pthread_mutex_unlock(&space->mutex);
+    return rc;
 }
 
 int sdb_map_new(sdb_map_space *space, sdb_map **out)
