@@ -320,6 +320,18 @@ static void txn_count(sdb_txn *txn, bool is_commit)
         sdb_count(&txn->work[i].table->count[end], 1);
 }
 
+/* Under the mutex: what an aborted transaction worked on is for the next one. */
+static void works_idle(sdb_txn *txn)
+{
+    for (uint32_t i = 0; i < txn->n_work; i++) {
+        sdb_work *w = &txn->work[i];
+        if (w->table->idle)
+            sdb_version_free(w->now);
+        else
+            w->table->idle = w->now;
+    }
+}
+
 /* The common end of commit and abort. */
 static void txn_finish(sdb_txn *txn, bool is_commit)
 {
@@ -332,6 +344,8 @@ static void txn_finish(sdb_txn *txn, bool is_commit)
     else if (txn->root)
         sdb_root_idle(db, txn->root);
     txn->root = NULL;
+    if (!is_commit)
+        works_idle(txn);
     for (uint32_t i = 0; i < txn->n_work; i++) /* before its last version may take it along */
         if (txn->work[i].is_dropped)
             table_forget(txn->work[i].table);
@@ -399,7 +413,6 @@ void sdb_txn_abort(sdb_txn *txn)
             continue;
         }
         sdb_work_leave(txn, w, w->start, 0);
-        sdb_version_free(w->now);
         w->is_dropped = false;
     }
     txn_finish(txn, false);
