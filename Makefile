@@ -15,8 +15,7 @@
 #   make clean
 #
 # The plain build has no assertions in it, the variants have. STRICT=1 (or CI set) makes warnings
-# errors. SQLITE_CFLAGS and SQLITE_LIBS name another SQLite. ROUTES is a routing table for the
-# benchmarks, one prefix a line, gzipped; without one they make one up.
+# errors. SQLITE_CFLAGS and SQLITE_LIBS name another SQLite.
 
 MAKEFLAGS += --no-print-directory
 
@@ -24,7 +23,6 @@ BUILD = build
 PREFIX = /usr/local
 FUZZ_SECONDS = 30
 VARIANTS =
-ROUTES = $(wildcard ../shared/data/bgp-prefixes.txt.gz)
 SQLITE_CFLAGS =
 SQLITE_LIBS = -lsqlite3
 
@@ -147,8 +145,9 @@ bench:
 bench-peers:
 	@tests/setup
 	@$(MAKE) build-peers
-	@$(if $(ROUTES),gzip -dc $(ROUTES),$(BUILD)/bench/bench_lpm made) >$(BUILD)/bench/routes
-	@cd bench/peers && ROUTES=$(abspath $(BUILD)/bench/routes) go run . $(abspath $(PEERS))
+	@$(BUILD)/bench/bench_lpm prefixes >$(BUILD)/bench/prefixes
+	@cd bench/peers && go build -o $(abspath $(BUILD))/bench/peers .
+	@$(BUILD)/bench/peers -prefixes $(BUILD)/bench/prefixes $(PEERS)
 
 demo:
 	@tests/setup demo

@@ -7,11 +7,11 @@
 ** is unique; our index is not, and keeps them all. Rows named _fresh put new prefixes into an empty
 ** tree, those named _commit commit what they delete.
 **
-**     bench_lpm made     prints the routing table that is used without a real one (routes.h) */
+**     bench_lpm prefixes     prints the routing table (tests/prefixes.h), for the other side */
 #include "rows.h"
 
 #include "../core/lpm.h"
-#include "routes.h"
+#include "../tests/prefixes.h"
 
 #include <arpa/inet.h>
 
@@ -34,8 +34,11 @@ static void table_open(void)
     const sdb_index_def indexes[] = {
         {.name = "prefix", .unique = true, .n_parts = 1, .parts = &prefix, .kind = SDB_LPM},
         {.name = "port", .n_parts = 1, .parts = &port, .kind = SDB_LPM}};
-    const sdb_table_def def = {
-        .name = "routes", .n_columns = COLUMNS, .rowid_column = ID, .n_indexes = 2, .indexes = indexes};
+    const sdb_table_def def = {.name = "routes",
+                               .n_columns = COLUMNS,
+                               .rowid_column = ID,
+                               .n_indexes = 2,
+                               .indexes = indexes};
     sdb_txn *txn;
     MUST(sdb_open(&db));
     MUST(sdb_snapshot_new(db, &snap));
@@ -298,20 +301,38 @@ static void iterate(const row *r, size_t n)
 
 /* ---------------------------------------------------------------- the Internet */
 
-static routes net;
+static sdb_prefix *net; /* in random order */
+static size_t n_net;
 
 static void net_load(const row *r)
 {
     (void)r;
-    if (!net.n)
-        net = routes_load();
+    if (net)
+        return;
+    net = prefixes_get(PREFIXES_REAL, &n_net);
+    for (size_t i = n_net - 1; i > 0; i--) {
+        size_t j = rnd() % (i + 1);
+        sdb_prefix p = net[i];
+        net[i] = net[j];
+        net[j] = p;
+    }
 }
 
 static void net_build(void)
 {
-    for (size_t i = 0; i < net.n; i++)
-        tree_put(&net.at[i], (sdb_link)i + 1);
+    for (size_t i = 0; i < n_net; i++)
+        tree_put(&net[i], (sdb_link)i + 1);
     tree_commit();
+}
+
+/* An address that a prefix covers. */
+static sdb_prefix address_in(const sdb_prefix *p)
+{
+    sdb_prefix a = *p;
+    a.bits = (uint8_t)sdb_family_bits((sdb_family)p->family);
+    for (unsigned bit = p->bits; bit < a.bits; bit++)
+        a.addr[bit / 8] |= (uint8_t)((rnd() >> 40 & 1) << (7 - bit % 8));
+    return a;
 }
 
 /* So many addresses, each out of some prefix. */
@@ -321,7 +342,7 @@ static void net_full(const row *r)
     tree_open(r);
     net_build();
     for (size_t i = 0; i < r->per; i++)
-        wanted[i] = routes_address(&net.at[rnd() % net.n]);
+        wanted[i] = address_in(&net[rnd() % n_net]);
 }
 
 /* Of this the bytes are those that the built tree keeps. */
@@ -333,8 +354,9 @@ static void internet_build(const row *r, size_t n)
         tree_open(r);
         clock_start();
         net_build();
-        bytes_kept = (double)atomic_load(&tree.arena.live) / (double)r->per;
-        must(sdb_lpm_count(tree.arena.base, tree.root) == r->per);
+        handled += n_net;
+        bytes_kept = (double)atomic_load(&tree.arena.live) / (double)n_net;
+        must(sdb_lpm_count(tree.arena.base, tree.root) == n_net);
     }
 }
 
@@ -350,12 +372,12 @@ static void internet_flap(const row *r, size_t n)
 {
     (void)r;
     for (size_t i = 0; i < n; i++) {
-        tree_del(&net.at[i % net.n]);
+        tree_del(&net[i % n_net]);
         tree_commit();
-        tree_put(&net.at[i % net.n], (sdb_link)(i % net.n) + 1);
+        tree_put(&net[i % n_net], (sdb_link)(i % n_net) + 1);
         tree_commit();
     }
-    must(sdb_lpm_count(tree.arena.base, tree.root) == net.n);
+    must(sdb_lpm_count(tree.arena.base, tree.root) == n_net);
 }
 
 /* ---------------------------------------------------------------- the rows */
@@ -383,7 +405,7 @@ static const row ROWS[] = {
     {"lpm_Prefix", FEW, tree_full, iterate, 0, 1, false, 0},
     {"lpm_LowerBound", FEW / 2, tree_full, iterate, 1, 0, false, 0},
 
-    {"internet_Build", ROUTES_N, net_load, internet_build, 0, 0, false, 1},
+    {"internet_Build", 1, net_load, internet_build, 0, 0, false, 1},
     {"internet_Lookup", LOOKUPS, net_full, internet_lookup, 0, 0, false, 1},
     {"internet_Lookup_hot", HOT, net_full, internet_lookup, 0, 0, false, 0},
     {"internet_Flap", 2, net_full, internet_flap, 0, 0, false, 0},
@@ -395,20 +417,20 @@ static void end(void)
     tree_close();
 }
 
-static void made_print(void)
+static void prefixes_print(void)
 {
-    routes r = routes_made();
     char text[SDB_PREFIX_TEXT];
-    for (size_t i = 0; i < r.n; i++) {
-        sdb_prefix_print(&r.at[i], text);
-        printf(strchr(text, '/') ? "%s\n" : "%s/%d\n", text, r.at[i].bits);
+    net_load(NULL);
+    for (size_t i = 0; i < n_net; i++) {
+        sdb_prefix_print(&net[i], text);
+        printf(strchr(text, '/') ? "%s\n" : "%s/%d\n", text, net[i].bits);
     }
 }
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "made") == 0) {
-        made_print();
+    if (argc > 1 && strcmp(argv[1], "prefixes") == 0) {
+        prefixes_print();
         return 0;
     }
     return rows_main(argc, argv, ROWS, sizeof ROWS / sizeof *ROWS, end);

@@ -3,7 +3,7 @@
 // (../bench_*.c) which has the row; it is given the row's name on its
 // standard input and answers with its figures on its standard output.
 //
-//	peers [-rounds N] [-time DURATION] [-rows PATTERN] PROGRAM...
+//	peers [-rounds N] [-time DURATION] [-rows PATTERN] [-prefixes FILE] PROGRAM...
 //
 // The two take turns within each row, so that what else happens on the machine meets both. The
 // figures are medians: nanoseconds an object by the CPU clock of the process and by the wall clock
