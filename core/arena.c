@@ -344,15 +344,17 @@ static sdb_link block_take(sdb_arena *a, unsigned c)
         partial_link(a, n, c);
     }
     sdb_page *p = &a->page[n];
+    uint8_t *page = a->base + (uint64_t)n * SDB_PAGE;
     uint32_t offset; /* in the page, in units of 8 */
     if (p->free != NO_BLOCK) {
         offset = p->free;
-        uint16_t *link = (uint16_t *)(void *)(a->base + (uint64_t)n * SDB_PAGE + offset * 8);
-        UNPOISON(link, size);
-        p->free = *link;
+        UNPOISON(page + offset * 8, size);
+        memcpy(&p->free, page + offset * 8, sizeof p->free);
+        if (p->free != NO_BLOCK) /* the next time its link is wanted, and soon all of it */
+            __builtin_prefetch(page + p->free * 8, 1);
     } else {
         offset = p->fresh++ * (size / 8);
-        UNPOISON(a->base + (uint64_t)n * SDB_PAGE + offset * 8, size);
+        UNPOISON(page + offset * 8, size);
     }
     if (++p->used == SDB_PAGE / size)
         partial_unlink(a, n, c);

@@ -44,6 +44,8 @@ sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link r
     size_t at = 0;
     while (link && !is_leaf(link)) {
         const sdb_node *n = sdb_at(base, link);
+        if (LIKELY(at < len))
+            sdb_node_expect(n, key[at]);
         uint32_t prefix = sdb_node_prefix_len(n);
         if (UNLIKELY(prefix)) /* a branch, not an addition: the child does not wait for the header */
             at += prefix;     /* the prefix itself is compared with the whole key, at the leaf */
