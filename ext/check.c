@@ -143,8 +143,13 @@ int check_row_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column
     const checker *ck = cur->checker;
     int at = column - FIRST_SLOT, kind = at / SLOTS, slot = cur->from + at % SLOTS;
 
-    if (at >= 0 && column < HIDDEN_ROW && slot < ck->n_slots[kind])
-        value_result(ctx, &ck->values[ck->slots[kind][slot]]);
+    if (at < 0 || column >= HIDDEN_ROW || slot >= ck->n_slots[kind])
+        return SQLITE_OK;
+    const sdb_value *value = &ck->values[ck->slots[kind][slot]];
+    if (value->type == SDB_TEXT) /* perhaps without a NUL behind it */
+        sqlite3_result_text(ctx, value->u.p, (int)value->n, SQLITE_STATIC);
+    else
+        value_result(ctx, value);
     return SQLITE_OK;
 }
 

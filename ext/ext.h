@@ -263,15 +263,15 @@ int check_row_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid);
 
 /* ---------------------------------------------------------------- value.c */
 
-/* A value as it is; text and blob are borrowed from `in`, valid as long as it is not converted.
-** SQLITE_NOMEM when SQLite cannot give the text. */
+/* A value as it is; text and blob are borrowed from `in`, valid as long as it is not converted; no
+** NUL need follow the text. SQLITE_NOMEM when SQLite cannot give the text. */
 int value_get(sqlite3_value *in, sdb_value *out);
 
 /* The value as a column of this affinity stores it; `in` is converted in place by SQLite's own
 ** routines (it is an argument of xUpdate or xFilter, never a copy). */
 int value_get_affinity(sqlite3_value *in, affinity aff, sdb_value *out);
 
-/* Hand a stored value to SQLite without copying: it lives until the statement ends. */
+/* Hand a row's value to SQLite without copying: it lives until the statement ends. */
 void value_result(sqlite3_context *ctx, const sdb_value *value);
 
 /* Compare two values in SQL's order, text by a collation; exact between integers and reals. */

@@ -10,6 +10,21 @@ SQLITE_EXTENSION_INIT3
 
 const char json_wrong[] = "is not a JSON array or object";
 
+enum { QUOTED_MAX = 60 };
+
+/* How many bytes of a text a message quotes: whole characters. */
+static int quoted_length(const sdb_value *v)
+{
+    const char *text = v->u.p;
+    int n = QUOTED_MAX;
+
+    if (v->n <= QUOTED_MAX)
+        return (int)v->n;
+    while (n > 0 && (text[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
 char *value_complaint(const sdb_value *v, const char *wrong)
 {
     switch (v->type) {
@@ -17,8 +32,8 @@ char *value_complaint(const sdb_value *v, const char *wrong)
         return sqlite3_mprintf("%lld %s", (long long)v->u.i, wrong);
     case SDB_REAL:
         return sqlite3_mprintf("%!.15g %s", v->u.r, wrong);
-    case SDB_TEXT: /* a NUL follows it, from SQLite and from a row */
-        return sqlite3_mprintf("'%!.60q' %s", (const char *)v->u.p, wrong);
+    case SDB_TEXT:
+        return sqlite3_mprintf("'%.*q' %s", quoted_length(v), (const char *)v->u.p, wrong);
     default:
         return sqlite3_mprintf("a blob of %u bytes %s", v->n, wrong);
     }

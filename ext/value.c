@@ -8,9 +8,23 @@ SQLITE_EXTENSION_INIT3
 
 /* ---------------------------------------------------------------- from SQLite */
 
+/* Text that was bound with a length has no NUL behind it, and sqlite3_value_text() would copy it for
+** one; we need none. The length first: for it SQLite makes the text UTF-8, if it is not. */
 static int text_get(sqlite3_value *in, sdb_value *out)
 {
-    const unsigned char *text = sqlite3_value_text(in); /* before the length: it may convert */
+    int n = sqlite3_value_bytes(in);
+    const void *text = n > 0 ? sqlite3_value_blob(in) : sqlite3_value_text(in);
+
+    if (!text)
+        return SQLITE_NOMEM;
+    *out = (sdb_value){.type = SDB_TEXT, .n = (uint32_t)n, .u.p = text};
+    return SQLITE_OK;
+}
+
+/* A number as text. (sqlite3_value_blob() would leave it marked as a blob.) */
+static int number_get_text(sqlite3_value *in, sdb_value *out)
+{
+    const unsigned char *text = sqlite3_value_text(in);
 
     if (!text)
         return SQLITE_NOMEM;
@@ -66,7 +80,7 @@ int value_get_affinity(sqlite3_value *in, affinity aff, sdb_value *out)
     int type = sqlite3_value_type(in);
 
     if (aff == AFFINITY_TEXT && (type == SQLITE_INTEGER || type == SQLITE_FLOAT))
-        return text_get(in, out);
+        return number_get_text(in, out);
     if (aff >= AFFINITY_NUMERIC && type == SQLITE_TEXT)
         sqlite3_value_numeric_type(in);
     int rc = value_get(in, out);

@@ -113,7 +113,7 @@ static void reserve(tree *t, size_t len)
     CHECK(sdb_links_reserve(&t->edit.retired, sdb_radix_need_links(&t->arena, len) + 1) == SDB_OK);
 }
 
-static void step_put(tree *t, const uint8_t *key, size_t len)
+static void step_put(tree *t, const uint8_t *key, size_t len, bool is_known)
 {
     bool hit;
     size_t at = model_find(t, key, len, &hit);
@@ -127,9 +127,12 @@ static void step_put(tree *t, const uint8_t *key, size_t len)
     l->len = (uint32_t)len;
     memcpy(l->key, key, len);
     uint64_t live = t->arena.live, need = sdb_radix_need(&t->arena, len);
-    sdb_link old = sdb_radix_put(&KEYED_LEAVES, &t->edit, &t->now.root, key, len, link);
+    sdb_link old = hit ? t->now.at[at] : 0;
+    if (is_known && hit)
+        sdb_radix_replace(&t->edit, &t->now.root, key, len, old, link);
+    else
+        CHECK(sdb_radix_put(&KEYED_LEAVES, &t->edit, &t->now.root, key, len, link) == old);
     CHECK(t->arena.live <= live + need);
-    CHECK(old == (hit ? t->now.at[at] : 0));
     if (hit) {
         leaf_gone(t, old);
     } else {
@@ -249,14 +252,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         uint8_t what = input_byte(&in) % 16;
         size_t len = what < 13 ? input_key(&in, key) : 0;
         if (what < 6)
-            step_put(&t, key, len);
+            step_put(&t, key, len, what & 1);
         else if (what < 10)
             step_del(&t, key, len, what & 1);
         else if (what == 10) { /* all keys with one more byte: a node grows through all kinds */
             uint8_t from = input_byte(&in);
             for (int n = input_byte(&in); n > 0; n--) {
                 key[len] = from++;
-                step_put(&t, key, len + 1);
+                step_put(&t, key, len + 1, n & 1);
             }
         } else if (what == 11) {
             uint8_t from = input_byte(&in);

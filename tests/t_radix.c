@@ -56,7 +56,11 @@ static bool tree_put(tree *t, const uint8_t *key, size_t len)
     if (len)
         memcpy(l->key, key, len);
     uint64_t before = t->arena.live;
-    sdb_link old = sdb_radix_put(&KEYED_LEAVES, &t->edit, &t->root, key, len, link);
+    sdb_link old = sdb_radix_get(&KEYED_LEAVES, t->arena.base, t->root, key, len);
+    if (old && rnd(2))
+        sdb_radix_replace(&t->edit, &t->root, key, len, old, link);
+    else
+        assert_int_equal(sdb_radix_put(&KEYED_LEAVES, &t->edit, &t->root, key, len, link), old);
     assert_true(t->arena.live <= before + sdb_radix_need(&t->arena, len));
     if (old)
         sdb_links_push(&t->edit.retired, old);
