@@ -286,8 +286,6 @@ static int vtable_create(vtable *t)
     if (t->is_in_file)
         return vtable_refuse_file(t);
     rc = txn_enroll(t->store, &t->base.zErrMsg);
-    if (!rc)
-        rc = check_prepare(t);
     if (rc)
         return rc;
     table = table_lookup(t, t->store->txn, &old);
@@ -296,7 +294,9 @@ static int vtable_create(vtable *t)
                          "store '%s' has this table with another definition: (%s), and not (%s)",
                          t->store->name, sdb_table_sql(old), t->def->sql);
     if (!t->store->name || !table) {
-        rc = index_names_check(t);
+        rc = check_prepare(t);
+        if (!rc)
+            rc = index_names_check(t);
         if (!rc)
             rc = error_core(t, table_replace(t, t->store->txn, old, &table));
     }
