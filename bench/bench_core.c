@@ -278,7 +278,7 @@ static void (*const RUN[SIDES])(const work *w, double *out) = {run_statedb, run_
 
 static void bench(size_t n, bool is_random)
 {
-    int rounds = n <= 1000 ? ROUNDS_MAX : n <= 100000 ? 7 : 3, repeat = n <= 1000 ? 10 : 1;
+    int rounds = n <= 1000 ? ROUNDS_MAX : n <= 100000 ? 7 : 1, repeat = n <= 1000 ? 10 : 1;
     static double all[SIDES][FIGURES][ROUNDS_MAX];
     int64_t *key = keys_make(n, is_random), *lookup = malloc(n * sizeof *lookup);
     work w = {key, lookup, n, n <= 1000 ? 50 : n <= 100000 ? 5 : 1};

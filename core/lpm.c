@@ -586,15 +586,17 @@ static int child_pos(unsigned slot)
 }
 
 /* The slot of the first child at or behind a position. */
-static unsigned pos_slot(int pos)
+static inline unsigned pos_slot(int pos)
 {
     return popcount(FULL & bits_below((unsigned)pos / 2));
 }
 
 /* The next position with something at it, or one behind the last. From -1: the first. */
-static int pos_next(const sdb_lpm_node *n, int pos)
+static inline int pos_next(const sdb_lpm_node *n, int pos)
 {
     uint64_t prefixes = n->prefixes & ~bits_below((unsigned)(pos + 2) / 2);
+    if (!n->children) /* as in most nodes */
+        return prefixes ? (int)lowest(prefixes) * 2 : LAST_POS + 1;
     uint64_t children = n->children & ~bits_below(pos_slot(pos + 1));
     int prefix = prefixes ? (int)lowest(prefixes) * 2 : LAST_POS + 1;
     int child = children ? child_pos(lowest(children)) : LAST_POS + 1;
@@ -611,7 +613,7 @@ static int pos_prev(const sdb_lpm_node *n, int pos)
     return prefix > child ? prefix : child;
 }
 
-static sdb_link pos_link(const sdb_lpm_node *n, int pos)
+static inline sdb_link pos_link(const sdb_lpm_node *n, int pos)
 {
     return n->word[pos % 2 ? child_word(n, pos_slot(pos)) : prefix_word(n, (unsigned)pos / 2)];
 }
