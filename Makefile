@@ -5,7 +5,8 @@
 #                    the VARIANTS named, as in VARIANTS="asan tsan frozen fuzz"
 #   make asan        the same with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make tsan        the C tests with ThreadSanitizer
-#   make frozen      the C tests with published memory write-protected, and a check at each commit
+#   make frozen      the C tests with published memory write-protected, a check at each commit, and
+#                    without SIMD
 #   make fuzz        each fuzz target for FUZZ_SECONDS (clang)
 #   make check-all   test with all variants
 #   make bench       the benchmarks
@@ -105,7 +106,7 @@ $(TESTS) $(FUZZ) $(BENCH): %: %.o $(LIB)
 ASAN = BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
        SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
 TSAN = BUILD=build/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
-FROZEN = BUILD=build/frozen CFLAGS="-O1 -g -DSDB_FREEZE"
+FROZEN = BUILD=build/frozen CFLAGS="-O1 -g -DSDB_FREEZE -DSDB_SCALAR"
 FUZZING = BUILD=build/fuzz CC=clang CFLAGS="-O1 -g" \
           SANITIZE="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all"
 

@@ -34,9 +34,13 @@
 
 #include <string.h>
 
-#if defined(__SSE2__)
+/* SDB_SCALAR: as on a machine that has neither; "make frozen" is built so, and tests it. */
+#if defined(SDB_SCALAR)
+#elif defined(__SSE2__)
+#define SDB_SSE2
 #include <emmintrin.h>
 #elif defined(__ARM_NEON)
+#define SDB_NEON
 #include <arm_neon.h>
 #endif
 
@@ -131,11 +135,11 @@ static inline const uint8_t *sdb_node_prefix(const sdb_node *n)
 /* Bit i set: key[i] == byte, for 16 keys. */
 static inline unsigned sdb_match16(const uint8_t *key, uint8_t byte)
 {
-#if defined(__SSE2__)
+#if defined(SDB_SSE2)
     __m128i eq = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)key),
                                 _mm_set1_epi8((char)byte));
     return (unsigned)_mm_movemask_epi8(eq);
-#elif defined(__ARM_NEON)
+#elif defined(SDB_NEON)
     static const uint8_t BIT[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
     uint8x16_t eq = vandq_u8(vceqq_u8(vld1q_u8(key), vdupq_n_u8(byte)), vld1q_u8(BIT));
     return (unsigned)vaddv_u8(vget_low_u8(eq)) | (unsigned)vaddv_u8(vget_high_u8(eq)) << 8;
