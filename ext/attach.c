@@ -13,19 +13,13 @@ typedef struct attacher {
     char *err; /* a sentence */
 } attacher;
 
-/* Whether the table of this schema is a table of the store. To prepare a query connects it. */
+/* Whether the table of this schema is a table of the store. */
 static int is_joined(const attacher *a, const char *schema, const char *name, bool *out)
 {
-    char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name);
-    sqlite3_stmt *stmt = NULL;
-    int rc = sql ? sqlite3_prepare_v2(a->store->conn->db, sql, -1, &stmt, NULL) : SQLITE_NOMEM;
+    vtable *t;
+    int rc = vtable_named(a->store->conn, schema, name, &t);
 
-    *out = false;
-    sqlite3_finalize(stmt);
-    sqlite3_free(sql);
-    for (const vtable *t = a->store->conn->vtables; t && !*out; t = t->next)
-        *out = t->store == a->store && sqlite3_stricmp(t->schema, schema) == 0 &&
-               sqlite3_stricmp(t->name, name) == 0;
+    *out = t && t->store == a->store;
     return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
 }
 

@@ -39,6 +39,7 @@ static int cursor_new(store *s, cursor **out)
 static void cursor_free(cursor *cur)
 {
     sdb_cursor_free(cur->core);
+    sdb_snapshot_free(cur->past_held);
     held_clear(cur);
     sqlite3_free(cur->held);
     sqlite3_free(cur->list);
@@ -94,6 +95,7 @@ static void cursor_clear(cursor *cur)
 static void cursor_retire(store *s, cursor *cur)
 {
     core_close(s, cur);
+    past_set(cur, NULL);
     cur->next = s->idle;
     s->idle = cur;
 }
@@ -110,7 +112,8 @@ static void cursor_park(store *s, cursor *cur)
     cursor **last = &s->parked;
     int n = 1;
 
-    if (s->parked && s->parked->n_writes == cur->n_writes && !cursor_is_worthy(cur)) {
+    if (s->parked && s->parked->n_writes == cur->n_writes && !s->parked->past && !cur->past &&
+        !cursor_is_worthy(cur)) {
         cursor_retire(s, cur);
         return;
     }
@@ -124,6 +127,19 @@ static void cursor_park(store *s, cursor *cur)
     }
 }
 
+/* The connection has closed one more cursor. */
+void conn_close_cursor(conn *c)
+{
+    c->n_open--;
+    for (store *s = c->stores; s && c->n_open == 0; s = s->next) {
+        for (cursor *next; s->parked; s->parked = next) {
+            next = s->parked->next;
+            cursor_retire(s, s->parked);
+        }
+        view_close(s);
+    }
+}
+
 int cursor_close(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)base;
@@ -131,19 +147,11 @@ int cursor_close(sqlite3_vtab_cursor *base)
     conn *c = s->conn;
 
     cursor_clear(cur);
-    c->n_open--;
-    if (c->n_open > 0 && cur->is_open && (!cur->on_snapshot || cursor_is_worthy(cur))) {
+    if (c->n_open > 1 && cur->is_open && (!cur->on_snapshot || cursor_is_worthy(cur)))
         cursor_park(s, cur);
-        return SQLITE_OK;
-    }
-    cursor_retire(s, cur);
-    for (s = c->stores; s && c->n_open == 0; s = s->next) {
-        for (cursor *next; s->parked; s->parked = next) {
-            next = s->parked->next;
-            cursor_retire(s, s->parked);
-        }
-        view_close(s);
-    }
+    else
+        cursor_retire(s, cur);
+    conn_close_cursor(c);
     return SQLITE_OK;
 }
 
@@ -209,6 +217,58 @@ static int core_open_now(cursor *cur, const plan *p, bool *is_there)
     return rc;
 }
 
+/* An SQLite code. */
+static int core_open_present(cursor *cur, const plan *p, bool *is_there)
+{
+    vtable *t = cursor_vtable(cur);
+    int rc = core_open_now(cur, p, is_there);
+
+    if (rc == SDB_MISUSE) { /* made in what has been undone since */
+        rc = vtable_find(t);
+        if (rc != SQLITE_OK)
+            return rc;
+        rc = core_open_now(cur, p, is_there);
+    }
+    cur->table = t->table;
+    return error_core(t, rc);
+}
+
+/* The table as it was when the cursor's snapshot was taken: under another name, or another one of this
+** name that was defined as this one is. An SQLite code. */
+static int past_table(const cursor *cur, view v, sdb_table **out)
+{
+    vtable *t = cursor_vtable(cur);
+
+    *out = view_name(v, t->table) ? t->table : view_table(v, t->key);
+    if (!*out)
+        return error_set(t, SQLITE_ERROR, "the table is not in snapshot '%s', which is older", cur->past);
+    if (*out != t->table && !table_sql_is_same(sdb_table_sql(*out), sdb_table_sql(t->table)))
+        return error_set(t, SQLITE_ERROR, "in snapshot '%s' the table has another definition: %s",
+                         cur->past, sdb_table_sql(*out));
+    return SQLITE_OK;
+}
+
+/* As core_open_now, for a cursor that has a past. An SQLite code. */
+static int core_open_past(cursor *cur, const plan *p, bool *is_there)
+{
+    vtable *t = cursor_vtable(cur);
+    view v = {.snapshot = cur->past_held};
+    sdb_table *table;
+    int rc = past_table(cur, v, &table);
+
+    if (rc != SQLITE_OK)
+        return rc;
+    int index = p->index;
+    if (index != SDB_BY_ROWID && (table != t->table || view_indexes_id(v, table) != p->indexes_id))
+        index = index_find(p, v, table);
+    *is_there = index >= 0;
+    cur->index = *is_there ? index : SDB_BY_ROWID;
+    rc = sdb_cursor_open(cur->core, cur->past_held, table, cur->index);
+    cur->table = table;
+    cur->on_snapshot = false;
+    return error_core(t, rc);
+}
+
 /* What goes with core. */
 static void core_move(cursor *to, const cursor *from)
 {
@@ -239,7 +299,7 @@ static bool core_exchange(store *s, cursor *cur, const plan *p)
     cursor **at = &s->parked;
 
     while (*at && ((*at)->plan_id != p->id || (*at)->n_writes != s->n_writes ||
-                   (*at)->on_snapshot != !s->txn))
+                   (*at)->past || (*at)->on_snapshot != !s->txn))
         at = &(*at)->next;
     cursor *kept = *at;
     if (!kept)
@@ -257,7 +317,7 @@ static int core_leave(store *s, cursor *cur)
 {
     cursor *kept = s->idle;
 
-    if (!cur->is_open || !cursor_is_worthy(cur) || cur->n_writes != s->n_writes) {
+    if (!cur->is_open || !cursor_is_worthy(cur) || cur->past || cur->n_writes != s->n_writes) {
         core_close(s, cur);
         return SQLITE_OK;
     }
@@ -283,23 +343,16 @@ static int core_open(cursor *cur, const plan *p)
 
     if (cur->plan_id == p->id && cur->is_open && cur->n_writes == s->n_writes)
         return SQLITE_OK; /* the inner side of a join, again */
-    if (core_exchange(s, cur, p))
+    if (!cur->past && core_exchange(s, cur, p))
         return SQLITE_OK;
     rc = core_leave(s, cur);
     if (rc != SQLITE_OK)
         return rc;
-    rc = core_open_now(cur, p, &is_there);
-    if (rc == SDB_MISUSE) { /* made in what has been undone since */
-        rc = vtable_find(t);
-        if (rc != SQLITE_OK)
-            return rc;
-        rc = core_open_now(cur, p, &is_there);
-    }
-    if (rc != SDB_OK)
-        return error_core(t, rc);
+    rc = cur->past ? core_open_past(cur, p, &is_there) : core_open_present(cur, p, &is_there);
+    if (rc != SQLITE_OK)
+        return rc;
     cur->is_open = true;
     cur->plan_id = p->id;
-    cur->table = t->table;
     cur->n_writes = s->n_writes;
     s->n_standing += cur->on_snapshot;
     if (is_there)
@@ -468,6 +521,24 @@ static int cursor_begin(cursor *cur)
     return cursor_advance(cur, cur->n_list ? SDB_DONE : sdb_cursor_seek(cur->core, &cur->range));
 }
 
+/* The present, or the snapshot that the plan has a name for. */
+static int moment_set(cursor *cur, const plan *p, sqlite3_value **argv, bool *is_empty)
+{
+    const char *name = NULL;
+
+    if (p->snapshot_op) {
+        sqlite3_value *value = argv[p->snapshot_arg];
+        name = (const char *)sqlite3_value_text(value);
+        if (!name && sqlite3_value_type(value) != SQLITE_NULL)
+            return SQLITE_NOMEM;
+        *is_empty = !name && p->snapshot_op == TERM_EQ;
+    }
+    if (*is_empty || (!name && !cur->past) || (name && cur->past && strcmp(name, cur->past) == 0))
+        return SQLITE_OK;
+    core_close(cursor_vtable(cur)->store, cur);
+    return past_set(cur, name);
+}
+
 int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
                   sqlite3_value **argv)
 {
@@ -481,6 +552,9 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     (void)argc;
     cursor_clear(cur);
     c->has_doubt = false;
+    rc = moment_set(cur, p, argv, &is_empty);
+    if (rc != SQLITE_OK || is_empty)
+        return rc;
     rc = core_open(cur, p);
     if (rc == SQLITE_OK && p->automatic.n_eq)
         rc = automatic_try(cur, p);
@@ -535,6 +609,10 @@ int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
     cursor *cur = (cursor *)base;
     const table_sql *def = cursor_vtable(cur)->def;
 
+    if (cur->past && column == column_snapshot(def)) {
+        sqlite3_result_text(ctx, cur->past, -1, SQLITE_TRANSIENT);
+        return SQLITE_OK;
+    }
     if (sqlite3_vtab_nochange(ctx))
         return SQLITE_OK;
     if (column < def->n_columns) {

@@ -39,6 +39,9 @@ struct cursor {
     const plan_path *path;    /* of the plan, that is taken; it is sorted's, if there is that */
     uint64_t n_vain;          /* rows that the filter has passed over since core was opened */
 
+    char *past;              /* the name of the snapshot that core is to be open on; NULL: the present */
+    sdb_snapshot *past_held; /* what it holds; made when it is first needed */
+
     const plan *plan;
     sdb_range range;
     sdb_value lower, upper; /* where range points to */
@@ -87,6 +90,10 @@ static inline affinity column_affinity(const cursor *cur, int column)
 
 /* The value of a row in a column; -1: the rowid. */
 sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column);
+
+/* snapshot_sql.c: let the cursor go to the snapshot of this name, or with NULL to the present, core being
+** closed. */
+int past_set(cursor *cur, const char *name);
 
 /* Add a row to those gathered; if there are any, xNext goes through them. */
 int cursor_gather(cursor *cur, const sdb_row *row);

@@ -29,6 +29,8 @@
 **     refused.c      what is said of a value that an index refuses
 **     listing.c      tables that are made up when they are read     (listing.h)
 **     system_tables.c  statedb_tables, _indexes, _locks, _stats
+**     snapshot_sql.c snapshots with names
+**     diff_sql.c     statedb_diff(): what differs between two moments
 **
 ** Nothing that matters lives in an sqlite3_vtab: SQLite replaces those objects in the middle of
 ** transactions. All state belongs to the connection (struct conn), the store (core/statedb.h) and
@@ -183,6 +185,11 @@ extern const sqlite3_module statedb_module;
 ** since, and then it is made once more, empty. */
 int vtable_find(vtable *t);
 
+/* The object of the statedb table of that name, which is connected if it is not yet; NULL: it is another
+** kind of table. schema NULL: where SQLite finds the name first. When there is no such table SQLite's
+** error, its text in sqlite3_errmsg. It is valid until SQLite is called again. */
+int vtable_named(conn *c, const char *schema, const char *name, vtable **out);
+
 /* The name that a table of t's schema has in t's store. NULL: no memory. */
 char *vtable_key(const vtable *t, const char *name);
 
@@ -209,6 +216,7 @@ int cursor_next(sqlite3_vtab_cursor *cur);
 int cursor_eof(sqlite3_vtab_cursor *cur);
 int cursor_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int column);
 int cursor_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid);
+void conn_close_cursor(conn *c); /* one of those that conn.n_open counts is no more */
 void cursor_pool_free(store *s); /* frees idle and parked ones; none is open */
 
 int write_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid);
@@ -220,7 +228,7 @@ int command_run(vtable *t, sqlite3_value *command);
 /* That no table and no index of the table's schema has this name, else SQLite's error. */
 int command_check_name(vtable *t, const char *name);
 
-/* The columns behind the real ones (schema_sql.h): command, revision. */
+/* The columns behind the real ones (schema_sql.h): command, revision, snapshot. */
 static inline int column_command(const table_sql *def)
 {
     return def->n_columns;
@@ -228,6 +236,10 @@ static inline int column_command(const table_sql *def)
 static inline int column_revision(const table_sql *def)
 {
     return def->n_columns + 1;
+}
+static inline int column_snapshot(const table_sql *def)
+{
+    return def->n_columns + 2;
 }
 
 /* ---------------------------------------------------------------- expression.c, check.c */
@@ -328,6 +340,11 @@ int functions_register(conn *c);
 /* ---------------------------------------------------------------- system_tables.c */
 
 int system_tables_register(conn *c);
+
+/* ---------------------------------------------------------------- snapshot_sql.c, diff_sql.c */
+
+int snapshots_register(conn *c);
+int diff_register(conn *c);
 
 /* ---------------------------------------------------------------- prefix_sql.c */
 

@@ -254,24 +254,15 @@ static int statedb_append(like *k, const vtable *t)
     return rc;
 }
 
-/* To prepare a query connects the table. */
 static int virtual_append(like *k)
 {
-    char *sql = sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", k->from_schema, k->from_name);
-    sqlite3_stmt *stmt = NULL;
-    const vtable *t = k->conn->vtables;
-    int rc = sql ? sqlite3_prepare_v2(k->conn->db, sql, -1, &stmt, NULL) : SQLITE_NOMEM;
+    vtable *t;
+    int rc = vtable_named(k->conn, k->from_schema, k->from_name, &t);
 
-    sqlite3_free(sql);
     if (rc)
         return rc == SQLITE_NOMEM ? rc : like_error(k, "%s", sqlite3_errmsg(k->conn->db));
-    while (t && (sqlite3_stricmp(t->schema, k->from_schema) != 0 ||
-                 sqlite3_stricmp(t->name, k->from_name) != 0))
-        t = t->next;
-    rc = t ? statedb_append(k, t)
-           : like_error(k, "that is a virtual table of another module; write out the columns");
-    sqlite3_finalize(stmt);
-    return rc;
+    return t ? statedb_append(k, t)
+             : like_error(k, "that is a virtual table of another module; write out the columns");
 }
 
 /* ---------------------------------------------------------------- an ordinary table */

@@ -86,7 +86,7 @@ void listing_text(listing *l, const char *value)
         return;
     c->n = (uint32_t)strlen(value);
     c->i = sqlite3_str_length(l->text);
-    sqlite3_str_append(l->text, value, (int)c->n);
+    sqlite3_str_append(l->text, value, (int)c->n + 1);
 }
 
 void listing_text_take(listing *l, char *value)

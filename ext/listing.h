@@ -17,7 +17,7 @@ void listing_integer(listing *l, int64_t value);
 void listing_text(listing *l, const char *value);
 void listing_text_take(listing *l, char *value); /* from sqlite3_mprintf; NULL: it had no memory */
 
-/* A value of a row that is to be deleted. */
+/* A value of a row that is to be deleted. A NUL follows text. */
 sdb_value listing_value(const listing *l, int row, int column);
 
 /* What fails returns an SQLite code, and *err where there is a sentence to say (sqlite3_mprintf). */

@@ -141,6 +141,35 @@ int vtable_find(vtable *t)
 
 /* ---------------------------------------------------------------- table objects */
 
+static bool schema_has(conn *c, const char *schema, const char *name)
+{
+    return sqlite3_table_column_metadata(c->db, schema, name, NULL, NULL, NULL, NULL, NULL, NULL) ==
+           SQLITE_OK;
+}
+
+/* To prepare a query connects the table. */
+int vtable_named(conn *c, const char *schema, const char *name, vtable **out)
+{
+    sqlite3_stmt *stmt = NULL;
+    char *sql;
+    int rc;
+
+    if (!schema && schema_has(c, "temp", name))
+        schema = "temp";
+    if (!schema && schema_has(c, "main", name))
+        schema = "main";
+    sql = schema ? sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name)
+                 : sqlite3_mprintf("SELECT 1 FROM \"%w\"", name);
+    rc = sql ? sqlite3_prepare_v2(c->db, sql, -1, &stmt, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    sqlite3_finalize(stmt);
+    *out = rc ? NULL : c->vtables;
+    while (*out && (sqlite3_stricmp((*out)->name, name) != 0 ||
+                    (schema && sqlite3_stricmp((*out)->schema, schema) != 0)))
+        *out = (*out)->next;
+    return rc;
+}
+
 static void vtable_free(vtable *t)
 {
     conn *c = t->conn;

@@ -605,6 +605,22 @@ static path path_best(query *q, int of_table)
     return best;
 }
 
+/* Find the constraint that says which snapshot is read, or -1. Without it the present would be. */
+static int query_find_snapshot(const query *q, int *out)
+{
+    *out = -1;
+    for (int k = 0; k < q->info->nConstraint && *out < 0; k++) {
+        const struct sqlite3_index_constraint *c = &q->info->aConstraint[k];
+        if (c->iColumn != column_snapshot(q->table->def) ||
+            (c->op != SQLITE_INDEX_CONSTRAINT_EQ && c->op != SQLITE_INDEX_CONSTRAINT_IS))
+            continue;
+        if (!c->usable)
+            return SQLITE_CONSTRAINT; /* the other tables of a join come first */
+        *out = k;
+    }
+    return SQLITE_OK;
+}
+
 /* Find the constraint whose answer depends on all rows of the table, or -1. SQLite must never come to
 ** evaluate it itself, for one row: so it has to be the path, or there is none. */
 static int query_find_of_table(const query *q, int *out)
@@ -830,7 +846,7 @@ static void writer_add_automatic(writer *w)
 static bool path_is_single(const query *q, const path *p)
 {
     const conn *c = q->table->conn;
-    bool is_update = q->info->colUsed == ~(sqlite3_uint64)0 && q->table->def->n_columns < 62;
+    bool is_update = q->info->colUsed == ~(sqlite3_uint64)0 && q->table->def->n_columns < 61;
 
     if (!p->is_key)
         return false;
@@ -881,7 +897,17 @@ static plan *plan_new(const query *q, const path *from, int n_terms)
     return p;
 }
 
-static plan *plan_write(const query *q, const path *p)
+static void writer_add_snapshot(writer *w, int k)
+{
+    bool is_eq = w->q->info->aConstraint[k].op == SQLITE_INDEX_CONSTRAINT_EQ;
+
+    w->plan->snapshot_op = is_eq ? TERM_EQ : TERM_IS;
+    w->plan->snapshot_arg = writer_use(w, k, true);
+    text_add(w->plan, &w->n_text, " SNAPSHOT ?");
+}
+
+/* snapshot: the constraint that says which, or -1. */
+static plan *plan_write(const query *q, const path *p, int snapshot)
 {
     int n_order = p->is_ordered ? q->info->nOrderBy : 0;
     int n_terms = 2 * p->n_eq + p->n_filter + n_order;
@@ -905,6 +931,8 @@ static plan *plan_write(const query *q, const path *p)
         text_add(out, &w.n_text, " DISTINCT");
     if (p->n_filter)
         writer_add_automatic(&w);
+    if (snapshot >= 0)
+        writer_add_snapshot(&w, snapshot);
     out->reverse = p->reverse;
     out->is_single = path_is_single(q, p);
     out->n_distinct = (uint16_t)path_distinct(q, p);
@@ -945,7 +973,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     path best;
     plan *p;
     double n_rows;
-    int of_table;
+    int of_table, snapshot;
     int rc = view_begin(t->store, &now);
 
     if (rc)
@@ -959,9 +987,11 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
         q.n_rows = n_rows;
     q.is_grouping = is_grouping(info);
     rc = query_find_of_table(&q, &of_table);
+    if (rc == SQLITE_OK)
+        rc = query_find_snapshot(&q, &snapshot);
     if (rc == SQLITE_OK) {
         best = path_best(&q, of_table);
-        p = plan_write(&q, &best);
+        p = plan_write(&q, &best, snapshot);
         rc = p ? SQLITE_OK : SQLITE_NOMEM;
     }
     sdb_cursor_free(q.cursor);

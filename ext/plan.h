@@ -56,6 +56,8 @@ typedef struct plan {
     const plan_term *order; /* the ORDER BY that SQLite leaves to the cursor */
     uint16_t n_order;
     uint16_t n_distinct; /* of rows with the same first columns of the index one will do; 0: all */
+    uint8_t snapshot_op;  /* TERM_EQ or TERM_IS: the rows are those of a named snapshot; 0: the present */
+    int16_t snapshot_arg; /* its name's place among xFilter's arguments */
     bool reverse;   /* walk the index from its end; the rows then come in that order */
     bool is_single; /* SQLite was told SQLITE_INDEX_SCAN_UNIQUE and may look at one row only */
     const index_function *function; /* of path.range_column: the index answers it, or where that is the

@@ -18,7 +18,7 @@
 
 SQLITE_EXTENSION_INIT3
 
-enum { HIDDEN_COLUMNS = 2 };
+enum { HIDDEN_COLUMNS = 3 };
 
 static const char *const constraint_words[] = {"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK",
                                                "FOREIGN",    "INDEX",   NULL};
@@ -375,7 +375,8 @@ static void column_parse_take(parser *p, char *name)
                      COLUMN_LIMIT - HIDDEN_COLUMNS);
     else if (column_find(table, name) >= 0)
         parser_error(p, "duplicate column name: %s", name);
-    else if (sqlite3_stricmp(name, "_revision") == 0 || sqlite3_stricmp(name, "_command") == 0)
+    else if (sqlite3_stricmp(name, "_command") == 0 || sqlite3_stricmp(name, "_revision") == 0 ||
+             sqlite3_stricmp(name, "_snapshot") == 0)
         parser_error(p, "column name %s is reserved for a hidden column", name);
     if (!p->rc)
         table->columns = parser_grow(p, table->columns, table->n_columns, sizeof *column);
@@ -533,8 +534,9 @@ static void table_declare(parser *p)
 {
     table_sql *table = p->table;
     sqlite3_str *sql = sqlite3_str_new(NULL);
-    bool is_name_free =
-        column_find(table, table->name) < 0 && sqlite3_stricmp(table->name, "_revision") != 0;
+    bool is_name_free = column_find(table, table->name) < 0 &&
+                        sqlite3_stricmp(table->name, "_revision") != 0 &&
+                        sqlite3_stricmp(table->name, "_snapshot") != 0;
 
     sqlite3_str_appendall(sql, "CREATE TABLE x(");
     for (int i = 0; i < table->n_columns; i++) {
@@ -547,7 +549,7 @@ static void table_declare(parser *p)
             sqlite3_str_appendf(sql, " COLLATE %s", sql_collations[column->collation]);
         sqlite3_str_appendf(sql, "%s, ", column->not_null || is_rowid ? " NOT NULL" : "");
     }
-    sqlite3_str_appendf(sql, "\"%w\" HIDDEN, \"_revision\" INTEGER HIDDEN)",
+    sqlite3_str_appendf(sql, "\"%w\" HIDDEN, \"_revision\" INTEGER HIDDEN, \"_snapshot\" TEXT HIDDEN)",
                         is_name_free ? table->name : "_command");
     table->declare = parser_own(p, sqlite3_str_finish(sql));
     table->n_hidden = HIDDEN_COLUMNS;

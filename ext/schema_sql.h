@@ -72,7 +72,7 @@ typedef struct table_sql {
 ** `declare` is "CREATE TABLE x(...)" with each column's name, type, collation (not for the rowid
 ** column: SQLite ignores it there) and NOT NULL (also for the rowid column), and then the hidden
 ** columns: the command column, named as the table (or "_command" where a column has that name
-** already), and "_revision" INTEGER. No column may be named "_command" or "_revision". */
+** already), "_revision" INTEGER and "_snapshot" TEXT. No column may have the name of one of these. */
 int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **err);
 void table_sql_free(table_sql *def); /* accepts NULL */
 

@@ -125,6 +125,22 @@ static int revision_check(vtable *t, sqlite3_value *value, const sdb_row *old)
     return error_set(t, SQLITE_ERROR, "_revision is read only: it counts the changes of the table");
 }
 
+/* Only a cursor on a named snapshot gives the column a value. */
+static int snapshot_check(vtable *t, sqlite3_value *value)
+{
+    if (sqlite3_value_nochange(value) || sqlite3_value_type(value) == SQLITE_NULL)
+        return SQLITE_OK;
+    return error_set(t, SQLITE_ERROR, "rows of a snapshot cannot be written: _snapshot is read only");
+}
+
+/* What an INSERT, or the UPDATE of a row, may not write. */
+static int hidden_check(vtable *t, sqlite3_value **values, const sdb_row *old)
+{
+    int rc = snapshot_check(t, values[column_snapshot(t->def)]);
+
+    return rc ? rc : revision_check(t, values[column_revision(t->def)], old);
+}
+
 /* ---------------------------------------------------------------- rowids */
 
 static int rowid_get(sqlite3_value *value, int64_t *out)
@@ -299,7 +315,7 @@ static int sequence_advance(vtable *t, int64_t rowid, int rc)
 static int row_insert(vtable *t, sqlite3_value **argv, sqlite3_int64 *rowid)
 {
     int64_t new_rowid = 0;
-    int rc = revision_check(t, argv[2 + column_revision(t->def)], NULL);
+    int rc = hidden_check(t, argv + 2, NULL);
 
     if (!rc)
         rc = rowid_insert(t, argv, &new_rowid);
@@ -330,7 +346,7 @@ static int row_update(vtable *t, sqlite3_value **argv)
         return SQLITE_OK;
     if (!sqlite3_value_nochange(command) && sqlite3_value_type(command) != SQLITE_NULL)
         return error_set(t, SQLITE_ERROR, "a command is given by INSERT");
-    rc = revision_check(t, argv[2 + column_revision(t->def)], old);
+    rc = hidden_check(t, argv + 2, old);
     if (!rc)
         rc = rowid_update(t, argv, rowid, &rowid);
     if (!rc)

@@ -207,6 +207,14 @@ static const step steps_shared[] = {
     {"SELECT tbl_name, name, columns FROM statedb_indexes WHERE tbl_name = 't'",
      "SELECT 't', 'sqlite_autoindex_t_1', 'a'"},
     {"SELECT count(*) FROM statedb_stats JOIN statedb_locks", "SELECT 0"},
+    {"INSERT INTO statedb_snapshots(store, name) VALUES('one', 'then')", "SELECT 0 WHERE 0"},
+    {"SELECT store, name FROM statedb_snapshots", "SELECT 'one', 'then'"},
+    {"UPDATE t SET b = 7 WHERE a = 1", NULL},
+    {"SELECT a, b, _snapshot FROM t WHERE _snapshot = 'then' AND a > 0 ORDER BY a DESC",
+     "VALUES(2, 2, 'then'), (1, 1, 'then')"},
+    {"SELECT op, id, b FROM statedb_diff('t', 'then') JOIN t ON t.rowid = id",
+     "SELECT 'update', rowid, b FROM t WHERE a = 1"},
+    {"DELETE FROM statedb_snapshots", "SELECT 0 WHERE 0"},
     {"DELETE FROM z", NULL},
 };
 
@@ -419,7 +427,6 @@ static bool step_try(pair *p, const step *s, int64_t nth, bool is_persistent, bo
 {
     output ours = {0};
     output native = {0};
-    bool was_autocommit = sqlite3_get_autocommit(p->ours);
     int expected;
     bool is_failed;
 
@@ -429,14 +436,16 @@ static bool step_try(pair *p, const step *s, int64_t nth, bool is_persistent, bo
     is_failed = is_nomem(rc);
     if (is_failed) {
         assert_true(*took_fault);
-        if (!was_autocommit && sqlite3_get_autocommit(p->ours))
-            run_ok(p->native, "ROLLBACK");
     } else {
         expected = run(p->native, s->native ? s->native : s->sql, &native);
         if (rc != expected || strcmp(ours.text, native.text) != 0)
             fail_msg("%s, allocation %lld: %d %s instead of %d %s (%s)", s->sql, (long long)nth, rc,
                      ours.text, expected, native.text, sqlite3_errmsg(p->ours));
     }
+    /* For want of memory SQLite rolls everything back; if that was a statement within ours which it then
+    ** starts anew, it does not even say so. */
+    if (*took_fault && sqlite3_get_autocommit(p->ours) && !sqlite3_get_autocommit(p->native))
+        run_ok(p->native, "ROLLBACK");
     assert_int_equal(sqlite3_get_autocommit(p->ours), sqlite3_get_autocommit(p->native));
     pair_compare(p, s->sql, nth);
     free(ours.text);
