@@ -24,7 +24,7 @@ const char *sdb_txn_name(const sdb_txn *txn, const sdb_table *table)
 
 uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table)
 {
-    txn->has_looked = true;
+    sdb_txn_look(txn, table);
     const sdb_version *v = sdb_txn_version(txn, table);
     return v ? sdb_version_count(v) : 0;
 }
@@ -32,7 +32,7 @@ uint64_t sdb_txn_count(sdb_txn *txn, const sdb_table *table)
 uint64_t sdb_txn_revision(sdb_txn *txn, const sdb_table *table)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
-    txn->has_looked = true;
+    sdb_txn_look(txn, table);
     return v ? v->revision : 0;
 }
 

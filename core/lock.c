@@ -43,6 +43,15 @@ static bool would_deadlock(const sdb_txn *txn, const sdb_table *table)
     return false;
 }
 
+/* Meanwhile it may get its turn. */
+static bool poll_ends(sdb_txn *txn)
+{
+    pthread_mutex_unlock(&txn->db->mutex);
+    bool ends = txn->poll(txn->poll_ctx);
+    pthread_mutex_lock(&txn->db->mutex);
+    return ends;
+}
+
 /* Under the mutex: stand in the queue until it is this transaction's turn. */
 static int lock_queue(sdb_txn *txn, sdb_table *table)
 {
@@ -55,8 +64,14 @@ static int lock_queue(sdb_txn *txn, sdb_table *table)
     txn->has_turn = false;
     int64_t deadline = sdb_deadline(txn->timeout_ms);
     bool in_time = true;
-    while (!txn->has_turn && !txn->is_interrupted && in_time)
-        in_time = sdb_cond_wait(&txn->turn, &txn->db->mutex, deadline);
+    while (!txn->has_turn && !txn->is_interrupted && in_time) {
+        int64_t until = txn->poll ? sdb_deadline(txn->poll_ms) : deadline;
+        if (sdb_cond_wait(&txn->turn, &txn->db->mutex, until < deadline ? until : deadline))
+            continue;
+        in_time = until < deadline;
+        if (in_time && poll_ends(txn) && !txn->has_turn)
+            txn->is_interrupted = true;
+    }
     if (txn->has_turn)
         return SDB_OK;
     txn->waits_for = NULL;
@@ -108,11 +123,10 @@ static bool is_newest(const sdb_txn *txn, const sdb_table *table)
 }
 
 /* With the table locked, which has changed: a transaction can be made to see its newest version while
-** it has read nothing, for what it has locked and written by then is the newest anyway. (A savepoint
-** would bring back tables as they were.) */
+** it has read no table but those it has locked, for they are the newest anyway. */
 static int lock_refresh(sdb_txn *txn)
 {
-    if (txn->has_looked || txn->n_savepoint)
+    if (txn->has_looked)
         return SDB_STALE;
     pthread_mutex_lock(&txn->db->mutex);
     int rc = sdb_txn_rebase(txn);
@@ -189,6 +203,13 @@ int sdb_txn_lock_all(sdb_txn *txn, sdb_table *const *tables, int n)
 void sdb_txn_set_timeout(sdb_txn *txn, int64_t ms)
 {
     txn->timeout_ms = ms;
+}
+
+void sdb_txn_set_poll(sdb_txn *txn, int64_t ms, bool (*ends)(void *ctx), void *ctx)
+{
+    txn->poll_ms = ms;
+    txn->poll = ends;
+    txn->poll_ctx = ctx;
 }
 
 void sdb_txn_interrupt(sdb_txn *txn)

@@ -8,7 +8,7 @@
 const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
-    txn->has_looked = true;
+    sdb_txn_look(txn, table);
     txn->found_in = table;
     return txn->found = v ? sdb_version_get(v, rowid) : NULL;
 }
@@ -18,7 +18,7 @@ int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
     const sdb_version *v = sdb_txn_version(txn, table);
     if (!v)
         return SDB_MISUSE;
-    txn->has_looked = true;
+    sdb_txn_look(txn, table);
     sdb_iter it;
     sdb_iter_init(&it);
     sdb_iter_open(&it, &v->set->at[SDB_BY_ROWID]->leaves, table->arena.base,
@@ -33,7 +33,7 @@ int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
 int64_t sdb_txn_sequence(sdb_txn *txn, const sdb_table *table)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
-    txn->has_looked = true;
+    sdb_txn_look(txn, table);
     return v ? v->sequence : 0;
 }
 

@@ -89,7 +89,7 @@ void sdb_spares_free(sdb_work *w)
 
 int sdb_txn_hold(sdb_txn *txn, sdb_table *table, sdb_hold *hold)
 {
-    txn->has_looked = true;
+    sdb_txn_look(txn, table);
     hold->stamp = atomic_load_explicit(&txn->base.root->version, memory_order_relaxed);
     hold->is_own = atomic_load_explicit(&table->owner, memory_order_relaxed) == txn;
     if (hold->is_own) {
@@ -169,7 +169,7 @@ int sdb_txn_savepoint(sdb_txn *txn, int *out)
 {
     if (!sdb_txn_is_open(txn))
         return SDB_MISUSE;
-    size_t size = sizeof(sdb_savepoint) + (txn->n_table + txn->n_work) * sizeof(void *);
+    size_t size = sizeof(sdb_savepoint) + txn->n_work * sizeof(void *);
     for (uint32_t i = 0; i < txn->n_work; i++)
         size += saved_size(txn->work[i].now);
     sdb_savepoint **stack = sdb_grow(txn->savepoint, &txn->savepoint_room,
@@ -191,7 +191,6 @@ int sdb_txn_savepoint(sdb_txn *txn, int *out)
     }
     sp->stamp = txn->stamp;
     sp->n_work = txn->n_work;
-    sp->n_table = txn->n_table;
     char *at = (char *)(sp->saved + sp->n_work);
     for (uint32_t i = 0; i < sp->n_work; i++) {
         const sdb_work *w = &txn->work[i];
@@ -206,9 +205,6 @@ int sdb_txn_savepoint(sdb_txn *txn, int *out)
         memcpy(saved->root, w->now->root, (size_t)saved->set->n * sizeof(sdb_link));
         at += saved_size(w->now);
     }
-    sp->table = (sdb_version **)(void *)at;
-    if (sp->n_table)
-        memcpy(sp->table, txn->table, sp->n_table * sizeof *sp->table);
     txn->is_floor_old = true;
     *out = txn->n_savepoint - 1;
     return SDB_OK;
@@ -307,13 +303,7 @@ int sdb_txn_rollback_to(sdb_txn *txn, int savepoint)
         else
             sdb_version_copy(w->now, w->base);
     }
-    if (sp->n_table)
-        memcpy(txn->table, sp->table, sp->n_table * sizeof *sp->table);
-    for (uint32_t i = sp->n_table; i < txn->n_table; i++)
-        txn->table[i] = NULL;
-    for (uint32_t i = 0; i < txn->n_work; i++)
-        if (!txn->work[i].is_dropped)
-            txn->table[txn->work[i].table->slot] = txn->work[i].now;
+    sdb_txn_see(txn);
     txn->stamp = sdb_tick(txn->db); /* what was left must not be taken for what comes */
     txn->is_floor_old = true;
     return SDB_OK;

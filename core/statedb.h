@@ -377,8 +377,8 @@ SDB_MUST int sdb_txn_set_sequence(sdb_txn *txn, sdb_table *table, int64_t value)
 ** waits its turn, first come first served, as long as sdb_txn_set_timeout says (at first not at all),
 ** then SDB_BUSY. SDB_DEADLOCK at once when those that would have to end first wait for this very
 ** transaction; SDB_INTERRUPTED; SDB_STALE when the table has changed since this transaction's
-** snapshot. In a transaction that has neither read nor locked anything the snapshot is taken anew
-** instead, unless a table that it had has been dropped: so one that begins with its locks is never stale
+** snapshot. In a transaction that has read nothing but tables it has locked the snapshot is taken anew
+** instead, unless a table that it had has been dropped: so one that locks before it reads is never stale
 ** otherwise. */
 SDB_MUST int sdb_txn_lock(sdb_txn *txn, sdb_table *table);
 
@@ -389,6 +389,10 @@ SDB_MUST int sdb_txn_lock_all(sdb_txn *txn, sdb_table *const *tables, int n);
 
 /* How long a lock is waited for, in milliseconds; < 0: for ever. */
 void sdb_txn_set_timeout(sdb_txn *txn, int64_t ms);
+
+/* While a lock is waited for, `ends` is asked every so many milliseconds whether the wait is to end
+** (SDB_INTERRUPTED). It may not use the transaction. NULL: nobody is asked. */
+void sdb_txn_set_poll(sdb_txn *txn, int64_t ms, bool (*ends)(void *ctx), void *ctx);
 
 /* From any thread while the transaction is open: the wait it is in, or the next one, ends. */
 void sdb_txn_interrupt(sdb_txn *txn);

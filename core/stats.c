@@ -113,7 +113,7 @@ int sdb_snapshot_table_info(const sdb_snapshot *snap, const sdb_table *table, sd
 
 int sdb_txn_table_info(sdb_txn *txn, const sdb_table *table, sdb_table_info *out)
 {
-    txn->has_looked = true;
+    sdb_txn_look(txn, table);
     return table_info(sdb_txn_version(txn, table), out);
 }
 

@@ -22,8 +22,7 @@ static int tables_reserve(sdb_txn *txn, uint32_t n)
     return SDB_OK;
 }
 
-/* See the tables of the base, and those locked or created here as they are here. */
-static void tables_see(sdb_txn *txn)
+void sdb_txn_see(sdb_txn *txn)
 {
     const sdb_root *root = txn->base.root;
     uint32_t n = root->n > txn->n_table ? root->n : txn->n_table;
@@ -46,7 +45,7 @@ int sdb_txn_rebase(sdb_txn *txn)
     if (rc != SDB_OK)
         return rc;
     sdb_snapshot_renew(&txn->base);
-    tables_see(txn);
+    sdb_txn_see(txn);
     return SDB_OK;
 }
 
@@ -75,6 +74,7 @@ static int txn_begin(sdb_db *db, const sdb_snapshot *at, sdb_txn **out)
     if (!txn)
         return SDB_NOMEM;
     txn->timeout_ms = 0;
+    txn->poll = NULL;
     txn->has_looked = at != NULL;
     txn->is_interrupted = false;
     if (!at)
@@ -83,7 +83,7 @@ static int txn_begin(sdb_db *db, const sdb_snapshot *at, sdb_txn **out)
         sdb_txn_abort(txn);
         return SDB_NOMEM;
     }
-    tables_see(txn);
+    sdb_txn_see(txn);
     txn->stamp = sdb_tick(db);
     txn->floor = 0;
     assert(txn->stamp < SDB_STAMP_MAX);

@@ -47,8 +47,7 @@ typedef struct sdb_saved {
 
 typedef struct sdb_savepoint {
     uint64_t stamp;
-    uint32_t n_work, n_table;
-    sdb_version **table; /* n_table */
+    uint32_t n_work;
     sdb_saved *saved[];  /* n_work */
 } sdb_savepoint;
 
@@ -70,7 +69,9 @@ struct sdb_txn {
     sdb_savepoint **savepoint;
     sdb_version *discarded; /* of tables created and rolled back */
 
-    int64_t timeout_ms;
+    int64_t timeout_ms, poll_ms;
+    bool (*poll)(void *ctx); /* or NULL */
+    void *poll_ctx;
     bool has_looked; /* has read through its base: it may not be taken anew */
     int n_calls;     /* functions of the caller that are running within it: it may not end */
     /* under the store's mutex: */
@@ -161,6 +162,16 @@ static inline sdb_version *sdb_txn_version(const sdb_txn *txn, const sdb_table *
     sdb_version *v = table->slot < txn->n_table ? txn->table[table->slot] : NULL;
     return v && v->table == table ? v : NULL;
 }
+
+/* Note that a table is being read: while it is not locked, that is the base. */
+static inline void sdb_txn_look(sdb_txn *txn, const sdb_table *table)
+{
+    if (atomic_load_explicit(&table->owner, memory_order_relaxed) != txn)
+        txn->has_looked = true;
+}
+
+/* See the tables of the base, and those locked or created here as they are here. */
+void sdb_txn_see(sdb_txn *txn);
 
 /* check.c: with SDB_CHECK=1 in the environment, check what is about to be published, and abort() with
 ** a sentence on stderr where something is wrong. */

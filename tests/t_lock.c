@@ -183,6 +183,28 @@ static void test_stale(void **state)
     sdb_txn_abort(b);
     assert_int_equal(sdb_txn_lock(a, f.t[0]), SDB_OK);
     assert_int_equal(sdb_row_value(f.t[0], sdb_txn_get(a, f.t[0], 1), 1).u.i, 77);
+    /* what it reads of a table it has locked is the newest, and a savepoint changes nothing */
+    int sp;
+    assert_int_equal(sdb_txn_savepoint(a, &sp), SDB_OK);
+    sdb_table_def def = {.name = "d", .n_columns = 1, .rowid_column = -1};
+    sdb_table *d;
+    assert_int_equal(sdb_txn_begin(f.db, &c), SDB_OK);
+    put(c, f.t[1], 1, 78);
+    assert_int_equal(sdb_txn_create_table(c, &def, &d), SDB_OK);
+    assert_int_equal(sdb_txn_commit(c), SDB_OK);
+    assert_null(sdb_txn_table(a, "d"));
+    assert_int_equal(sdb_txn_lock(a, f.t[1]), SDB_OK);
+    assert_int_equal(sdb_row_value(f.t[1], sdb_txn_get(a, f.t[1], 1), 1).u.i, 78);
+    put(a, f.t[1], 1, 79);
+    sdb_txn_rollback_to(a, sp);
+    assert_ptr_equal(sdb_txn_table(a, "d"), d);
+    assert_int_equal(sdb_row_value(f.t[1], sdb_txn_get(a, f.t[1], 1), 1).u.i, 78);
+    assert_int_equal(sdb_row_value(f.t[0], sdb_txn_get(a, f.t[0], 1), 1).u.i, 77);
+    assert_int_equal(sdb_txn_count(a, f.t[2]), 1); /* not locked */
+    assert_int_equal(sdb_txn_begin(f.db, &c), SDB_OK);
+    put(c, f.t[2], 1, 80);
+    assert_int_equal(sdb_txn_commit(c), SDB_OK);
+    assert_int_equal(sdb_txn_lock(a, f.t[2]), SDB_STALE);
     sdb_txn_abort(a);
     fixture_close(&f);
 }
@@ -215,12 +237,90 @@ static void test_interrupt(void **state)
     fixture_close(&f);
 }
 
+static bool is_third(void *ctx)
+{
+    return ++*(int *)ctx == 3;
+}
+
+static bool makes_way(void *ctx)
+{
+    sdb_txn_abort(*(sdb_txn **)ctx);
+    *(sdb_txn **)ctx = NULL;
+    return true;
+}
+
+static void test_poll(void **state)
+{
+    (void)state;
+    fixture f;
+    sdb_txn *a, *b;
+    int n = 0;
+    fixture_open(&f);
+    assert_int_equal(sdb_txn_begin(f.db, &a), SDB_OK);
+    assert_int_equal(sdb_txn_begin(f.db, &b), SDB_OK);
+    assert_int_equal(sdb_txn_lock(a, f.t[0]), SDB_OK);
+    sdb_txn_set_timeout(b, -1);
+    sdb_txn_set_poll(b, 1, is_third, &n);
+    assert_int_equal(sdb_txn_lock(b, f.t[0]), SDB_INTERRUPTED);
+    assert_int_equal(n, 3);
+    sdb_txn_set_timeout(b, 0);
+    assert_int_equal(sdb_txn_lock(b, f.t[0]), SDB_BUSY);
+    assert_int_equal(n, 3);
+    sdb_txn_set_timeout(b, 5); /* the end is before the next question */
+    sdb_txn_set_poll(b, 60000, is_third, &n);
+    assert_int_equal(sdb_txn_lock(b, f.t[0]), SDB_BUSY);
+    assert_int_equal(n, 3);
+    sdb_txn_set_timeout(b, -1); /* its turn came before the answer */
+    sdb_txn_set_poll(b, 1, makes_way, &a);
+    assert_int_equal(sdb_txn_lock(b, f.t[0]), SDB_OK);
+    assert_null(a);
+    sdb_txn_abort(b);
+    fixture_close(&f);
+}
+
+/* Beginning with what a snapshot holds, and the other way. */
+static void test_begin_at(void **state)
+{
+    (void)state;
+    fixture f;
+    sdb_snapshot *snap, *again;
+    sdb_txn *a, *b;
+    fixture_open(&f);
+    assert_int_equal(sdb_snapshot_new(f.db, &snap), SDB_OK);
+    assert_int_equal(sdb_snapshot_new(f.db, &again), SDB_OK);
+    assert_int_equal(sdb_txn_begin_at(f.db, snap, &a), SDB_MISUSE);
+    sdb_snapshot_take(snap);
+    assert_int_equal(sdb_txn_begin(f.db, &b), SDB_OK);
+    put(b, f.t[0], 1, 77);
+    put(b, f.t[0], 2, 78);
+    assert_int_equal(sdb_txn_commit(b), SDB_OK);
+    assert_int_equal(sdb_txn_begin_at(f.db, snap, &a), SDB_OK);
+    sdb_snapshot_drop(snap);
+    assert_int_equal(sdb_txn_begin(f.db, &b), SDB_OK); /* and memory is used again */
+    put(b, f.t[0], 1, 79);
+    assert_int_equal(sdb_txn_commit(b), SDB_OK);
+    assert_int_equal(sdb_txn_count(a, f.t[0]), 1);
+    assert_int_equal(sdb_row_value(f.t[0], sdb_txn_get(a, f.t[0], 1), 1).u.i, 0);
+    assert_int_equal(sdb_txn_lock(a, f.t[0]), SDB_STALE);
+    put(a, f.t[1], 1, 80);
+    assert_int_equal(sdb_txn_snapshot(a, again), SDB_OK);
+    sdb_txn_abort(a);
+    assert_int_equal(sdb_snapshot_count(again, f.t[0]), 1);
+    sdb_snapshot_take(snap);
+    assert_int_equal(sdb_snapshot_count(snap, f.t[0]), 2);
+    assert_string_equal(sdb_snapshot_name(snap, f.t[0]), "a");
+    sdb_snapshot_free(snap);
+    sdb_snapshot_free(again);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_time_out), cmocka_unit_test(test_deadlock),
         cmocka_unit_test(test_turns),    cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_interrupt), cmocka_unit_test(test_poll),
+        cmocka_unit_test(test_begin_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
