@@ -44,12 +44,12 @@ static bool would_deadlock(const sdb_txn *txn, const sdb_table *table)
 }
 
 /* Meanwhile it may get its turn. */
-static bool poll_ends(sdb_txn *txn)
+static bool is_stopped(sdb_txn *txn)
 {
     pthread_mutex_unlock(&txn->db->mutex);
-    bool ends = txn->poll(txn->poll_ctx);
+    bool is = txn->stop.is_due(txn->stop.ctx);
     pthread_mutex_lock(&txn->db->mutex);
-    return ends;
+    return is;
 }
 
 /* Under the mutex: stand in the queue until it is this transaction's turn. */
@@ -65,11 +65,11 @@ static int lock_queue(sdb_txn *txn, sdb_table *table)
     int64_t deadline = sdb_deadline(txn->timeout_ms);
     bool in_time = true;
     while (!txn->has_turn && !txn->is_interrupted && in_time) {
-        int64_t until = txn->poll ? sdb_deadline(txn->poll_ms) : deadline;
+        int64_t until = txn->stop.is_due ? sdb_deadline(txn->stop_ms) : deadline;
         if (sdb_cond_wait(&txn->turn, &txn->db->mutex, until < deadline ? until : deadline))
             continue;
         in_time = until < deadline;
-        if (in_time && poll_ends(txn) && !txn->has_turn)
+        if (in_time && is_stopped(txn) && !txn->has_turn)
             txn->is_interrupted = true;
     }
     if (txn->has_turn)
@@ -178,6 +178,11 @@ int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
     return SDB_OK;
 }
 
+bool sdb_txn_is_locked(const sdb_txn *txn, const sdb_table *table)
+{
+    return owner_of(table) == txn;
+}
+
 static int id_compare(const void *a, const void *b)
 {
     uint64_t x = (*(sdb_table *const *)a)->id, y = (*(sdb_table *const *)b)->id;
@@ -200,16 +205,25 @@ int sdb_txn_lock_all(sdb_txn *txn, sdb_table *const *tables, int n)
     return rc;
 }
 
+bool sdb_txn_peek_begin(const sdb_txn *txn)
+{
+    return txn->has_looked;
+}
+
+void sdb_txn_peek_end(sdb_txn *txn, bool begin)
+{
+    txn->has_looked = begin;
+}
+
 void sdb_txn_set_timeout(sdb_txn *txn, int64_t ms)
 {
     txn->timeout_ms = ms;
 }
 
-void sdb_txn_set_poll(sdb_txn *txn, int64_t ms, bool (*ends)(void *ctx), void *ctx)
+void sdb_txn_set_stop(sdb_txn *txn, int64_t ms, sdb_stop stop)
 {
-    txn->poll_ms = ms;
-    txn->poll = ends;
-    txn->poll_ctx = ctx;
+    txn->stop_ms = ms;
+    txn->stop = stop;
 }
 
 void sdb_txn_interrupt(sdb_txn *txn)

@@ -382,6 +382,9 @@ SDB_MUST int sdb_txn_set_sequence(sdb_txn *txn, sdb_table *table, int64_t value)
 ** otherwise. */
 SDB_MUST int sdb_txn_lock(sdb_txn *txn, sdb_table *table);
 
+/* Whether it has locked the table. */
+bool sdb_txn_is_locked(const sdb_txn *txn, const sdb_table *table);
+
 /* Lock several tables, in an order that is the same for everybody, so that transactions which take
 ** all their locks by one such call never wait in a circle. When one cannot be had, those before it
 ** stay locked. A table may be named twice. */
@@ -390,9 +393,13 @@ SDB_MUST int sdb_txn_lock_all(sdb_txn *txn, sdb_table *const *tables, int n);
 /* How long a lock is waited for, in milliseconds; < 0: for ever. */
 void sdb_txn_set_timeout(sdb_txn *txn, int64_t ms);
 
-/* While a lock is waited for, `ends` is asked every so many milliseconds whether the wait is to end
-** (SDB_INTERRUPTED). It may not use the transaction. NULL: nobody is asked. */
-void sdb_txn_set_poll(sdb_txn *txn, int64_t ms, bool (*ends)(void *ctx), void *ctx);
+/* While a lock is waited for, `stop` is asked every so many milliseconds. {NULL}: nobody is. */
+void sdb_txn_set_stop(sdb_txn *txn, int64_t ms, sdb_stop stop);
+
+/* What is read between begin and end is looked at for planning only, and does not count as reading;
+** nothing of it may be kept. begin returns what end is given. */
+bool sdb_txn_peek_begin(const sdb_txn *txn);
+void sdb_txn_peek_end(sdb_txn *txn, bool begin);
 
 /* From any thread while the transaction is open: the wait it is in, or the next one, ends. */
 void sdb_txn_interrupt(sdb_txn *txn);

@@ -74,7 +74,7 @@ static int txn_begin(sdb_db *db, const sdb_snapshot *at, sdb_txn **out)
     if (!txn)
         return SDB_NOMEM;
     txn->timeout_ms = 0;
-    txn->poll = NULL;
+    txn->stop.is_due = NULL;
     txn->has_looked = at != NULL;
     txn->is_interrupted = false;
     if (!at)

@@ -346,6 +346,8 @@ static int core_open(cursor *cur, const plan *p)
     if (!cur->past && core_exchange(s, cur, p))
         return SQLITE_OK;
     rc = core_leave(s, cur);
+    if (rc == SQLITE_OK)
+        rc = view_prepare(s, &t->base.zErrMsg);
     if (rc != SQLITE_OK)
         return rc;
     rc = cur->past ? core_open_past(cur, p, &is_there) : core_open_present(cur, p, &is_there);
@@ -543,7 +545,8 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
                   sqlite3_value **argv)
 {
     cursor *cur = (cursor *)base;
-    conn *c = cursor_vtable(cur)->conn;
+    vtable *t = cursor_vtable(cur);
+    conn *c = t->conn;
     const plan *p = (const plan *)(const void *)idx_str;
     bool is_empty = false;
     int rc;
@@ -552,7 +555,9 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     (void)argc;
     cursor_clear(cur);
     c->has_doubt = false;
-    rc = moment_set(cur, p, argv, &is_empty);
+    rc = lock_wanted(t);
+    if (rc == SQLITE_OK)
+        rc = moment_set(cur, p, argv, &is_empty);
     if (rc != SQLITE_OK || is_empty)
         return rc;
     rc = core_open(cur, p);

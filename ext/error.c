@@ -55,6 +55,7 @@ int error_code(int core_rc)
     case SDB_FULL:
         return SQLITE_FULL;
     case SDB_BUSY:
+    case SDB_DEADLOCK:
         return SQLITE_BUSY;
     case SDB_STALE:
         return SQLITE_BUSY_SNAPSHOT;

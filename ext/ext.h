@@ -9,6 +9,8 @@
 **     module.c       create, connect, disconnect, destroy, rename; the sqlite3_module table
 **     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
 **     estimate.c     how many rows a range is going to have
+**     lock.c         write locks of shared tables: when, and how long
+**     witness.c      how the end of a transaction that only reads is learned
 **     view.c         which version of a store is read               (view.h)
 **     cursor.c       xOpen .. xColumn                               (cursor.h)
 **     range.c        xFilter's values as a range of an index, and as a filter
@@ -65,6 +67,13 @@ struct conn {
     uint64_t n_plans; /* ever made: the last one's id */
     bool has_doubt; /* the next UPDATE planned is not to rely on a unique index (cursor.c) */
 
+    vtable *wanted; /* lock.c: tables to be locked by the statement that is running */
+
+    /* witness.c */
+    bool is_witnessed;   /* the end of this SQLite transaction, or statement, will be told */
+    struct witness *witness; /* the file that does it, or NULL */
+    sqlite3_stmt *call;  /* the SELECT that calls it */
+
     /* transaction.c */
     sqlite3_vtab *manager; /* the manager's object that takes part in this SQLite transaction */
     bool manager_is_young; /* it was created in this very transaction, and may vanish with it */
@@ -81,12 +90,14 @@ struct store {
     sdb_db *db; /* counted */
 
     sdb_txn *txn;           /* this SQLite transaction's writes; NULL until the first one */
-    sdb_snapshot *snapshot; /* what reads outside of a txn see; held while any cursor is open */
+    bool is_blank;          /* the txn has done nothing yet but lock */
+    sdb_snapshot *snapshot; /* what reads outside of a txn see (view.c) */
 
     /* cursor.c */
     int n_standing;          /* cursors open on the snapshot */
     int64_t n_writes;        /* counts xUpdate calls: two cursors of equal count see the same rows */
     int64_t snapshot_writes; /* n_writes when the snapshot was taken */
+    int64_t txn_writes;      /* n_writes when the txn began */
     cursor *idle;            /* closed cursors, kept for the next xOpen */
     cursor *parked; /* closed, but holding rows that the running statement may still point to */
 
@@ -112,6 +123,8 @@ struct vtable {
     conn *conn;
     store *store;
     vtable *next, *prev; /* of the connection */
+    vtable *next_wanted; /* in the connection's list of tables to be locked */
+    bool is_wanted;      /* it is in that list */
     sdb_table *table;    /* counted */
     uint64_t read_revision; /* the table's when a cursor was opened on it last */
     bool is_in_file;        /* without storage=memory: its rows may not be written */
@@ -136,6 +149,12 @@ void manager_create_early(conn *c);
 /* Before any write, create, destroy or rename of a statedb table, and never from xBegin: makes sure
 ** that the manager takes part in the present SQLite transaction and that s->txn is open. */
 int txn_enroll(store *s, char **err);
+
+/* The first half of that. */
+int txn_join(conn *c, char **err);
+
+/* Abort a txn that has done nothing, and begin another one. */
+bool txn_restart(store *s);
 
 /* Before a read: when the manager is young, finds out whether SQLite has undone it, and our
 ** transaction with it. Cheap otherwise. */
@@ -174,6 +193,34 @@ bool conn_is_interrupted(conn *c);
 
 /* The same, for calls of core. */
 sdb_stop conn_stop(conn *c);
+
+/* ---------------------------------------------------------------- lock.c */
+
+int lock_want(sqlite3_vtab *vtab);   /* xBegin: SQLite is going to write the table */
+int lock_unwant(sqlite3_vtab *vtab); /* xCommit, xRollback, and when the object goes */
+
+/* Lock what is wanted: at the beginning of each xFilter and xUpdate. An error is told by `teller`,
+** whose method it is. */
+int lock_wanted_now(vtable *teller);
+static inline int lock_wanted(vtable *teller)
+{
+    return teller->conn->wanted ? lock_wanted_now(teller) : SQLITE_OK;
+}
+
+/* Take part in the transaction and lock the table; wait for it as long as busy_timeout says. */
+int lock_take(vtable *t);
+
+/* After SDB_BUSY or SDB_STALE from the creation of a table, of which others know already: whether to
+** look again what is there. Waits a little; *waited_ms is the sum. */
+bool lock_makes_way(vtable *t, int core_rc, int *waited_ms);
+
+/* ---------------------------------------------------------------- witness.c */
+
+/* Before a shared store is read: make sure that the end of the SQLite transaction will be told
+** (view_end_all), or that of the statement, where one is running that writes. */
+int witness_call(conn *c, char **err);
+bool witness_is_there(conn *c); /* it has been called in this transaction */
+void witness_forget_statement(conn *c);
 
 /* ---------------------------------------------------------------- module.c */
 

@@ -180,8 +180,11 @@ static void vtable_free(vtable *t)
         t->prev->next = t->next;
     else
         c->vtables = t->next;
-    if (!c->vtables)
+    if (!c->vtables) {
         txn_forget_statement(c);
+        witness_forget_statement(c);
+    }
+    lock_unwant(&t->base);
     write_defaults_free(t);
     check_free(t);
     sdb_table_unref(t->table);
@@ -304,33 +307,70 @@ static int index_names_check(vtable *t)
     return rc;
 }
 
-/* A table left over under the name, as after DETACH, is gone for SQLite, and makes way; in a shared
-** store it is joined. */
-static int vtable_create(vtable *t)
+static int definition_check(vtable *t)
+{
+    int rc = check_prepare(t);
+
+    return rc ? rc : index_names_check(t);
+}
+
+/* A table left over under the name, as after DETACH, is gone for SQLite, and makes way. */
+static int own_create(vtable *t)
 {
     sdb_table *table;
     sdb_table *old;
+    int rc = definition_check(t);
+
+    if (rc)
+        return rc;
+    table_lookup(t, t->store->txn, &old);
+    rc = table_replace(t, t->store->txn, old, &table);
+    if (!rc)
+        vtable_take(t, table);
+    return error_core(t, rc);
+}
+
+/* Join the table, or make it. While somebody else is making it we wait, as for a lock. */
+static int shared_create(vtable *t)
+{
+    store *s = t->store;
+    sdb_table *table;
+    sdb_table *old;
+    int waited_ms = 0;
+    int rc;
+
+    do {
+        rc = SDB_OK;
+        table = table_lookup(t, s->txn, &old);
+        if (old && !table)
+            return error_set(t, SQLITE_ERROR,
+                             "store '%s' has this table with another definition: (%s), and not (%s)",
+                             s->name, sdb_table_sql(old), t->def->sql);
+        if (!table) {
+            int rc_definition = definition_check(t);
+            if (rc_definition)
+                return rc_definition;
+            rc = table_create(t, s->txn, t->key, &table);
+        }
+    } while (rc && lock_makes_way(t, rc, &waited_ms));
+    s->is_blank = false;
+    if (rc == SDB_BUSY)
+        return error_set(t, SQLITE_BUSY, "another connection is just creating the table in store '%s'",
+                         s->name);
+    if (!rc)
+        vtable_take(t, table);
+    return error_core(t, rc);
+}
+
+static int vtable_create(vtable *t)
+{
     int rc;
 
     if (t->is_in_file)
         return vtable_refuse_file(t);
     rc = txn_enroll(t->store, &t->base.zErrMsg);
-    if (rc)
-        return rc;
-    table = table_lookup(t, t->store->txn, &old);
-    if (t->store->name && old && !table)
-        return error_set(t, SQLITE_ERROR,
-                         "store '%s' has this table with another definition: (%s), and not (%s)",
-                         t->store->name, sdb_table_sql(old), t->def->sql);
-    if (!t->store->name || !table) {
-        rc = check_prepare(t);
-        if (!rc)
-            rc = index_names_check(t);
-        if (!rc)
-            rc = error_core(t, table_replace(t, t->store->txn, old, &table));
-    }
     if (!rc)
-        vtable_take(t, table);
+        rc = t->store->name ? shared_create(t) : own_create(t);
     return rc;
 }
 
@@ -415,12 +455,23 @@ static int module_disconnect(sqlite3_vtab *vtab)
     return SQLITE_OK;
 }
 
-/* The table that is to be dropped or renamed: NULL when it has been dropped by somebody else. */
-static sdb_table *vtable_table(vtable *t)
+/* The table that is to be dropped or renamed, locked: NULL when somebody else has dropped it. */
+static int vtable_lock(vtable *t, sdb_table **out)
 {
     sdb_table *old;
+    int rc = txn_enroll(t->store, &t->base.zErrMsg);
 
-    return t->store->name ? table_lookup(t, t->store->txn, &old) : t->table;
+    *out = t->table;
+    if (rc || !t->store->name)
+        return rc;
+    *out = table_lookup(t, t->store->txn, &old);
+    if (!*out)
+        return SQLITE_OK;
+    vtable_take(t, *out);
+    rc = lock_take(t);
+    if (rc == SQLITE_ERROR) /* it has gone while we waited */
+        *out = table_lookup(t, t->store->txn, &old);
+    return *out ? rc : SQLITE_OK;
 }
 
 /* SQLite drops the object at once and the table with its transaction; so does this. */
@@ -428,14 +479,14 @@ static int module_destroy(sqlite3_vtab *vtab)
 {
     vtable *t = (vtable *)vtab;
     sdb_table *table;
-    int rc = txn_enroll(t->store, &vtab->zErrMsg);
+    int rc = vtable_lock(t, &table);
 
     if (rc)
         return rc;
-    table = vtable_table(t);
     rc = table ? sdb_txn_drop_table(t->store->txn, table) : SDB_OK;
     if (rc && rc != SDB_MISUSE) /* which says that it is not there */
         return error_core(t, rc);
+    t->store->is_blank = false;
     vtable_free(t);
     return SQLITE_OK;
 }
@@ -448,14 +499,14 @@ static int module_rename(sqlite3_vtab *vtab, const char *name)
     sdb_table *table;
     sdb_table *old;
     char *key;
-    int rc = txn_enroll(t->store, &vtab->zErrMsg);
+    int rc = vtable_lock(t, &table);
 
     if (rc)
         return rc;
-    txn = t->store->txn;
-    table = vtable_table(t);
     if (!table)
         return vtable_find(t); /* says so */
+    txn = t->store->txn;
+    t->store->is_blank = false;
     key = vtable_key(t, name);
     if (!key)
         return SQLITE_NOMEM;
@@ -489,7 +540,7 @@ static int module_integrity(sqlite3_vtab *vtab, const char *schema, const char *
 }
 #endif
 
-/* No transaction methods: transaction.c. */
+/* No transaction methods but these, which serve lock.c: see transaction.c. */
 const sqlite3_module statedb_module = {
 #if SQLITE_VERSION_NUMBER >= 3044000
     .iVersion = 4,
@@ -511,5 +562,8 @@ const sqlite3_module statedb_module = {
     .xRowid = cursor_rowid,
     .xUpdate = write_update,
     .xFindFunction = plan_find_function,
+    .xBegin = lock_want,
+    .xCommit = lock_unwant,
+    .xRollback = lock_unwant,
     .xRename = module_rename,
 };

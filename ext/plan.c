@@ -974,10 +974,12 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     plan *p;
     double n_rows;
     int of_table, snapshot;
+    bool is_reading;
     int rc = view_begin(t->store, &now);
 
     if (rc)
         return error_core(t, rc);
+    is_reading = now.txn && sdb_txn_peek_begin(now.txn);
     if (view_indexes_id(now, t->table)) /* else the table may have to be made first */
         q.view = now;
     q.now = now;
@@ -995,6 +997,8 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
         rc = p ? SQLITE_OK : SQLITE_NOMEM;
     }
     sdb_cursor_free(q.cursor);
+    if (now.txn)
+        sdb_txn_peek_end(now.txn, is_reading);
     view_end(t->store, now);
     if (rc)
         return rc;

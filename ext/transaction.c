@@ -27,7 +27,7 @@
 ** back to where it did not exist yet undoes it, and gives no callback; then all that was written
 ** through it is undone as well. So a young manager is looked for in the schema before each use. One
 ** that has gone may go on calling until the transaction's end: only c->manager is listened to. */
-#include "ext.h"
+#include "view.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -86,22 +86,26 @@ static int txn_begin(store *s)
     s->level_base = NO_LEVEL;
     s->n_levels = 0;
     s->index_level = -1;
-    return error_code(sdb_txn_begin(s->db, &s->txn));
+    return error_code(view_begin_txn(s));
 }
 
 static void txn_abort(store *s)
 {
     if (!s->txn)
         return;
-    sdb_txn_abort(s->txn);
-    s->txn = NULL;
-    s->n_writes++;
+    view_abort_txn(s);
     if (s->index_level >= 0)
         plans_expire(s->conn);
 }
 
-/* The SQLite transaction has ended, or the manager has vanished from it. */
-static void txn_end(conn *c)
+bool txn_restart(store *s)
+{
+    sdb_txn_abort(s->txn);
+    s->txn = NULL;
+    return txn_begin(s) == SQLITE_OK;
+}
+
+static void txn_abort_all(conn *c)
 {
     for (store *s = c->stores; s; s = s->next)
         txn_abort(s);
@@ -110,6 +114,14 @@ static void txn_end(conn *c)
     c->manager = NULL;
     c->manager_is_young = false;
     c->state = TXN_NONE;
+}
+
+/* The SQLite transaction has ended. */
+static void txn_end(conn *c)
+{
+    c->manager = NULL; /* what the txns began from need not be kept */
+    txn_abort_all(c);
+    view_end_all(c);
 }
 
 void txn_forget_statement(conn *c)
@@ -132,9 +144,10 @@ int txn_verify(conn *c)
         return rc;
     is_there = sqlite3_step(stmt) == SQLITE_ROW;
     rc = sqlite3_finalize(stmt);
-    if (!rc && !is_there)
-        txn_end(c);
-    return rc;
+    if (rc || is_there)
+        return rc;
+    txn_abort_all(c);
+    return view_keep(c);
 }
 
 static int manager_create(conn *c, char **err)
@@ -175,22 +188,24 @@ static int manager_enroll(conn *c, char **err)
     return rc;
 }
 
-int txn_enroll(store *s, char **err)
+int txn_join(conn *c, char **err)
 {
-    conn *c = s->conn;
     int rc = txn_verify(c);
 
-    if (c->n_evaluating) {
+    return rc || c->manager ? rc : manager_enroll(c, err);
+}
+
+int txn_enroll(store *s, char **err)
+{
+    int rc = txn_join(s->conn, err);
+
+    if (s->conn->n_evaluating) {
         sqlite3_free(*err);
         *err = sqlite3_mprintf("statedb: a function in a DEFAULT or CHECK cannot write to a statedb "
                                "table");
         return SQLITE_LOCKED;
     }
-    if (!rc && !c->manager)
-        rc = manager_enroll(c, err);
-    if (!rc && !s->txn)
-        rc = txn_begin(s);
-    return rc;
+    return rc || s->txn ? rc : txn_begin(s);
 }
 
 void txn_close(conn *c)

@@ -1,10 +1,34 @@
 /* view.c - which version of a store a connection reads.
 **
-** With a txn open, the txn as it is when xFilter comes; else the snapshot, which is taken when the
-** connection's first cursor starts and dropped when its last one closes: one statement, one version. */
+** With a txn open, the txn as it is when xFilter comes; else the snapshot. That is taken when the
+** store's first cursor starts, and kept
+**
+**     until the connection's last cursor closes: one statement, one version;
+**     in a transaction, of a shared store, until its end, which the witness or the manager tells;
+**     so too beneath a statement that writes (to whatever): its triggers may have no cursor open from
+**     one row to the next, and it may hold on to text that it was given by a cursor that is closed.
+**
+** The connection's own store is written by nobody else, and needs neither of the last two. */
 #include "view.h"
 
 SQLITE_EXTENSION_INIT3
+
+/* Whether the end of the transaction will be told, so that snapshots may stay till then. */
+static bool is_kept(const store *s)
+{
+    return s->name && (s->conn->is_witnessed || s->conn->manager);
+}
+
+int view_prepare_shared(store *s, char **err)
+{
+    conn *c = s->conn;
+
+    s->is_blank = false;
+    if (c->manager || witness_is_there(c) ||
+        (sqlite3_get_autocommit(c->db) && sqlite3_txn_state(c->db, NULL) != SQLITE_TXN_WRITE))
+        return SQLITE_OK;
+    return witness_call(c, err);
+}
 
 /* Without a txn: a snapshot older than this connection's last commit would hide its own writes. It
 ** is taken anew, or, while other cursors stand on it, a txn is begun to read the present state. */
@@ -35,7 +59,50 @@ void view_end(store *s, view v)
 
 void view_close(store *s)
 {
-    sdb_snapshot_drop(s->snapshot);
+    if (!is_kept(s))
+        sdb_snapshot_drop(s->snapshot);
+}
+
+void view_end_all(conn *c)
+{
+    for (store *s = c->stores; s && c->n_open == 0; s = s->next)
+        view_close(s);
+}
+
+/* The witness has to go on where the manager has gone from the transaction. */
+int view_keep(conn *c)
+{
+    char *err = NULL;
+    int rc = SQLITE_OK;
+
+    for (store *s = c->stores; s && !rc; s = s->next)
+        if (s->name && sdb_snapshot_held(s->snapshot))
+            rc = witness_call(c, &err);
+    sqlite3_free(err);
+    view_end_all(c);
+    return rc;
+}
+
+int view_begin_txn(store *s)
+{
+    bool is_first = !is_kept(s) || !sdb_snapshot_held(s->snapshot);
+
+    s->is_blank = is_first;
+    s->txn_writes = s->n_writes;
+    return is_first ? sdb_txn_begin(s->db, &s->txn) : sdb_txn_begin_at(s->db, s->snapshot, &s->txn);
+}
+
+void view_abort_txn(store *s)
+{
+    bool is_same = s->snapshot_writes == s->txn_writes;
+
+    if (is_kept(s) && !sdb_snapshot_held(s->snapshot))
+        is_same = sdb_txn_snapshot(s->txn, s->snapshot) == SDB_OK;
+    sdb_txn_abort(s->txn);
+    s->txn = NULL;
+    s->n_writes++;
+    if (is_same)
+        s->snapshot_writes = s->n_writes;
 }
 
 bool view_lacks_shared(view v, const vtable *t)

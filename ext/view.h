@@ -15,8 +15,27 @@ typedef struct view {
 int view_begin(store *s, view *out);
 void view_end(store *s, view v);
 
+/* Before a cursor starts on a shared store: see to it that the snapshot is kept as long as it must be.
+** SQLite's code. */
+int view_prepare_shared(store *s, char **err);
+static inline int view_prepare(store *s, char **err)
+{
+    return s->name ? view_prepare_shared(s, err) : SQLITE_OK;
+}
+
 /* No cursor of the connection is open any more. */
 void view_close(store *s);
+
+/* The manager has gone from the transaction, which goes on. SQLite's code. */
+int view_keep(conn *c);
+
+/* Begin s->txn: in a transaction that has read the store already, with what it has read. Abort it: what
+** is read from then on is as if it had not been. */
+int view_begin_txn(store *s);
+void view_abort_txn(store *s);
+
+/* The SQLite transaction has ended, as one of those tells who were to tell it. */
+void view_end_all(conn *c);
 
 /* A number for the table's set of indexes; 0: as it was created, or the table is not there. */
 static inline uint64_t view_indexes_id(view v, const sdb_table *table)

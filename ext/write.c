@@ -369,18 +369,15 @@ static int row_delete(vtable *t, int64_t rowid)
 
 int write_begin(vtable *t)
 {
-    store *s = t->store;
-    int rc = t->is_in_file ? vtable_refuse_file(t) : txn_enroll(s, &t->base.zErrMsg);
+    int rc = t->is_in_file ? vtable_refuse_file(t) : lock_wanted(t);
 
+    if (!rc)
+        rc = lock_take(t);
     if (rc)
         return rc;
-    s->n_writes++;
-    rc = view_lacks((view){.txn = s->txn}, t) ? SDB_MISUSE : sdb_txn_lock(s->txn, t->table);
-    if (rc == SDB_MISUSE) { /* not the table that the transaction sees */
-        rc = vtable_find(t);
-        return rc ? rc : error_core(t, sdb_txn_lock(s->txn, t->table));
-    }
-    return error_core(t, rc);
+    t->store->n_writes++;
+    t->store->is_blank = false;
+    return SQLITE_OK;
 }
 
 int write_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid)

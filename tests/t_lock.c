@@ -242,14 +242,7 @@ static bool is_third(void *ctx)
     return ++*(int *)ctx == 3;
 }
 
-static bool makes_way(void *ctx)
-{
-    sdb_txn_abort(*(sdb_txn **)ctx);
-    *(sdb_txn **)ctx = NULL;
-    return true;
-}
-
-static void test_poll(void **state)
+static void test_stop(void **state)
 {
     (void)state;
     fixture f;
@@ -260,20 +253,18 @@ static void test_poll(void **state)
     assert_int_equal(sdb_txn_begin(f.db, &b), SDB_OK);
     assert_int_equal(sdb_txn_lock(a, f.t[0]), SDB_OK);
     sdb_txn_set_timeout(b, -1);
-    sdb_txn_set_poll(b, 1, is_third, &n);
+    sdb_txn_set_stop(b, 1, (sdb_stop){is_third, &n});
     assert_int_equal(sdb_txn_lock(b, f.t[0]), SDB_INTERRUPTED);
     assert_int_equal(n, 3);
     sdb_txn_set_timeout(b, 0);
     assert_int_equal(sdb_txn_lock(b, f.t[0]), SDB_BUSY);
     assert_int_equal(n, 3);
     sdb_txn_set_timeout(b, 5); /* the end is before the next question */
-    sdb_txn_set_poll(b, 60000, is_third, &n);
+    sdb_txn_set_stop(b, 60000, (sdb_stop){is_third, &n});
     assert_int_equal(sdb_txn_lock(b, f.t[0]), SDB_BUSY);
     assert_int_equal(n, 3);
-    sdb_txn_set_timeout(b, -1); /* its turn came before the answer */
-    sdb_txn_set_poll(b, 1, makes_way, &a);
+    sdb_txn_abort(a);
     assert_int_equal(sdb_txn_lock(b, f.t[0]), SDB_OK);
-    assert_null(a);
     sdb_txn_abort(b);
     fixture_close(&f);
 }
@@ -319,7 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_time_out), cmocka_unit_test(test_deadlock),
         cmocka_unit_test(test_turns),    cmocka_unit_test(test_stale),
-        cmocka_unit_test(test_interrupt), cmocka_unit_test(test_poll),
+        cmocka_unit_test(test_interrupt), cmocka_unit_test(test_stop),
         cmocka_unit_test(test_begin_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

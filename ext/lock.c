@@ -1,0 +1,239 @@
+/* lock.c - the write locks of shared tables: when they are taken, how long they are waited for.
+**
+** A statement that writes to shared tables takes their locks before it reads anything, so that it
+** reads what it is going to change, and what it reads is the newest. SQLite says by xBegin which tables
+** the statement is going to write: that is noted (it would not do to run SQL there, see
+** transaction.c), and the locks are taken at its first xFilter or xUpdate. SQLite does not say it again
+** in the same transaction; the locks are kept to its end anyway. */
+#include "view.h"
+
+SQLITE_EXTENSION_INIT3
+
+enum { STOP_MS = 10 }; /* between looks at whether the application has interrupted */
+
+/* ---------------------------------------------------------------- what is to be locked */
+
+/* One order for all, so that nobody waits in a circle for two of them. */
+static bool is_before(const vtable *a, const vtable *b)
+{
+    return a->store->db != b->store->db
+               ? (uintptr_t)a->store->db < (uintptr_t)b->store->db
+               : sdb_table_id(a->table) < sdb_table_id(b->table);
+}
+
+int lock_want(sqlite3_vtab *vtab)
+{
+    vtable *t = (vtable *)vtab;
+    vtable **p = &t->conn->wanted;
+
+    if (!t->store->name || t->is_wanted)
+        return SQLITE_OK;
+    while (*p && is_before(*p, t))
+        p = &(*p)->next_wanted;
+    t->next_wanted = *p;
+    t->is_wanted = true;
+    *p = t;
+    return SQLITE_OK;
+}
+
+int lock_unwant(sqlite3_vtab *vtab)
+{
+    vtable *t = (vtable *)vtab;
+    vtable **p = &t->conn->wanted;
+
+    if (!t->is_wanted)
+        return SQLITE_OK;
+    while (*p != t)
+        p = &(*p)->next_wanted;
+    *p = t->next_wanted;
+    t->is_wanted = false;
+    return SQLITE_OK;
+}
+
+/* ---------------------------------------------------------------- errors */
+
+typedef struct hop {
+    const char *table; /* whose writer is looked for; or NULL */
+    uint64_t txn;      /* its writer; or who waits, for the table `found` */
+    char *found;
+} hop;
+
+static void hop_look(void *p, const sdb_lock_info *info)
+{
+    hop *h = p;
+
+    if (h->table && !info->is_waiting && sqlite3_stricmp(info->table, h->table) == 0)
+        h->txn = info->txn;
+    else if (!h->table && info->is_waiting && info->txn == h->txn && !h->found)
+        h->found = sqlite3_mprintf("%s", info->table);
+}
+
+/* The tables of the circle; if it has been broken meanwhile, the first ones. */
+static int deadlock_error(vtable *t)
+{
+    sqlite3_str *text = sqlite3_str_new(NULL);
+    store *s = t->store;
+    char *table = sqlite3_mprintf("%s", t->key);
+    hop h = {0};
+
+    sqlite3_str_appendf(text, "it is being written by a transaction that waits for ");
+    for (bool is_first = true; table; is_first = false) {
+        h = (hop){.table = table};
+        if (sdb_lock_each(s->db, hop_look, &h) || h.txn == sdb_txn_id(s->txn))
+            break;
+        h.table = NULL;
+        if (sdb_lock_each(s->db, hop_look, &h) || !h.found)
+            break;
+        sqlite3_str_appendf(text, "%s%s", is_first ? "" : ", and its writer for ", h.found);
+        sqlite3_free(table);
+        table = h.found;
+    }
+    sqlite3_free(table);
+    return error_set(t, SQLITE_BUSY, "%z, which this transaction has written: roll it back",
+                     sqlite3_str_finish(text));
+}
+
+static int lock_error(vtable *t, int rc, int waited_ms)
+{
+    switch (rc) {
+    case SDB_BUSY:
+        return waited_ms ? error_set(t, SQLITE_BUSY,
+                                     "another connection is writing the table; waited %d ms, as "
+                                     "PRAGMA busy_timeout says",
+                                     waited_ms)
+                         : error_set(t, SQLITE_BUSY,
+                                     "another connection is writing the table; PRAGMA busy_timeout "
+                                     "says how long to wait");
+    case SDB_DEADLOCK:
+        return deadlock_error(t);
+    default:
+        return error_core(t, rc);
+    }
+}
+
+/* ---------------------------------------------------------------- locking */
+
+/* The connection's busy_timeout, which SQLite tells by SQL alone; or SQLITE_INTERRUPT. */
+static int busy_timeout(conn *c, int *ms)
+{
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(c->db, "PRAGMA busy_timeout", -1, &stmt, NULL);
+
+    if (rc)
+        return rc;
+    sqlite3_step(stmt);
+    *ms = sqlite3_column_int(stmt, 0);
+    return sqlite3_finalize(stmt);
+}
+
+static int table_wait(vtable *t)
+{
+    sdb_txn *txn = t->store->txn;
+    int ms = 0;
+    int rc = busy_timeout(t->conn, &ms);
+
+    if (rc)
+        return rc;
+    sdb_txn_set_timeout(txn, ms);
+    sdb_txn_set_stop(txn, STOP_MS, conn_stop(t->conn));
+    rc = sdb_txn_lock(txn, t->table);
+    sdb_txn_set_timeout(txn, 0);
+    return lock_error(t, rc, ms);
+}
+
+static int table_lock(vtable *t)
+{
+    store *s = t->store;
+    int rc = txn_enroll(s, &t->base.zErrMsg);
+
+    if (rc)
+        return rc;
+    rc = view_lacks((view){.txn = s->txn}, t) ? SDB_MISUSE : sdb_txn_lock(s->txn, t->table);
+    if (rc == SDB_MISUSE) { /* not the table that the transaction sees */
+        rc = vtable_find(t);
+        if (rc)
+            return rc;
+        rc = sdb_txn_lock(s->txn, t->table);
+    }
+    return rc == SDB_BUSY ? table_wait(t) : lock_error(t, rc, 0);
+}
+
+/* When a table has been dropped meanwhile, this one perhaps, a txn that has done nothing yet begins
+** again, without it. */
+static bool is_to_begin_again(vtable *t, int rc)
+{
+    if (rc != SQLITE_BUSY_SNAPSHOT || !t->store->is_blank || !txn_restart(t->store))
+        return false;
+    sqlite3_free(t->base.zErrMsg);
+    t->base.zErrMsg = NULL;
+    return true;
+}
+
+int lock_take(vtable *t)
+{
+    int rc;
+
+    do
+        rc = table_lock(t);
+    while (is_to_begin_again(t, rc));
+    return rc;
+}
+
+bool lock_makes_way(vtable *t, int core_rc, int *waited_ms)
+{
+    store *s = t->store;
+    int ms;
+
+    if (core_rc == SDB_BUSY && !busy_timeout(t->conn, &ms) && *waited_ms < ms)
+        *waited_ms += sqlite3_sleep(1);
+    else if (core_rc != SDB_STALE || !s->is_blank)
+        return false;
+    return !s->is_blank || txn_restart(s);
+}
+
+/* Whether a statement is running that writes. */
+static bool is_writing(conn *c)
+{
+    sqlite3_stmt *stmt = NULL;
+
+    while ((stmt = sqlite3_next_stmt(c->db, stmt)) != NULL)
+        if (sqlite3_stmt_busy(stmt) && !sqlite3_stmt_readonly(stmt))
+            return true;
+    return false;
+}
+
+/* The error of one table to another, whose method SQLite has called. */
+static void error_move(vtable *from, vtable *to)
+{
+    if (from == to)
+        return;
+    sqlite3_free(to->base.zErrMsg);
+    to->base.zErrMsg = from->base.zErrMsg;
+    from->base.zErrMsg = NULL;
+}
+
+int lock_wanted_now(vtable *teller)
+{
+    conn *c = teller->conn;
+    int rc = SQLITE_OK;
+
+    /* In a transaction they may be those of a statement that has read nothing, and is over. */
+    if (!sqlite3_get_autocommit(c->db) && !is_writing(c)) {
+        while (c->wanted)
+            lock_unwant(&c->wanted->base);
+        return SQLITE_OK;
+    }
+    for (vtable *t = c->wanted, *next; t; t = next) {
+        next = t->next_wanted;
+        rc = table_lock(t);
+        if (is_to_begin_again(t, rc))
+            next = c->wanted;
+        else if (rc) {
+            error_move(t, teller);
+            break;
+        }
+    }
+    while (c->wanted)
+        lock_unwant(&c->wanted->base);
+    return rc;
+}
