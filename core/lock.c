@@ -178,6 +178,11 @@ int sdb_txn_lock(sdb_txn *txn, sdb_table *table)
     return SDB_OK;
 }
 
+bool sdb_table_is_locked(const sdb_table *table)
+{
+    return owner_of(table) != NULL;
+}
+
 bool sdb_txn_is_locked(const sdb_txn *txn, const sdb_table *table)
 {
     return owner_of(table) == txn;

@@ -382,8 +382,9 @@ SDB_MUST int sdb_txn_set_sequence(sdb_txn *txn, sdb_table *table, int64_t value)
 ** otherwise. */
 SDB_MUST int sdb_txn_lock(sdb_txn *txn, sdb_table *table);
 
-/* Whether it has locked the table. */
+/* Whether it has locked the table; whether anybody has, at this moment. */
 bool sdb_txn_is_locked(const sdb_txn *txn, const sdb_table *table);
+bool sdb_table_is_locked(const sdb_table *table);
 
 /* Lock several tables, in an order that is the same for everybody, so that transactions which take
 ** all their locks by one such call never wait in a circle. When one cannot be had, those before it

@@ -141,6 +141,12 @@ static int table_wait(vtable *t)
     return lock_error(t, rc, ms);
 }
 
+/* Somebody else has the lock; the time-out is asked for only then. */
+static bool is_taken(const vtable *t)
+{
+    return sdb_table_is_locked(t->table) && !sdb_txn_is_locked(t->store->txn, t->table);
+}
+
 static int table_lock(vtable *t)
 {
     store *s = t->store;
@@ -148,12 +154,14 @@ static int table_lock(vtable *t)
 
     if (rc)
         return rc;
-    rc = view_lacks((view){.txn = s->txn}, t) ? SDB_MISUSE : sdb_txn_lock(s->txn, t->table);
+    rc = view_lacks((view){.txn = s->txn}, t) ? SDB_MISUSE
+         : is_taken(t)                        ? SDB_BUSY
+                                              : sdb_txn_lock(s->txn, t->table);
     if (rc == SDB_MISUSE) { /* not the table that the transaction sees */
         rc = vtable_find(t);
         if (rc)
             return rc;
-        rc = sdb_txn_lock(s->txn, t->table);
+        rc = is_taken(t) ? SDB_BUSY : sdb_txn_lock(s->txn, t->table);
     }
     return rc == SDB_BUSY ? table_wait(t) : lock_error(t, rc, 0);
 }

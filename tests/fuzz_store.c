@@ -146,7 +146,7 @@ static void step_view(actor *a, int k, input *in)
     v->place = 0;
     v->span = input_span(in);
     if (on_txn) {
-        a->has_looked = true;
+        a->has_looked |= !owns(a, v->shot.t); /* where there was no memory, perhaps not */
         if (!is_done(sdb_cursor_open_txn(v->cur, a->txn, v->shot.t, v->index), SDB_OK))
             return;
         v->is_open = true;

@@ -101,10 +101,12 @@ static content input_content(input *in)
 
 static void rebase(actor *a)
 {
-    for (int k = 0; k < TABLES; k++) {
-        shot *s = &a->now.at[k];
-        if (!owns(a, s->t) && (s->t || !owns(a, committed.at[k].t)))
-            *s = committed.at[k];
+    for (int level = 0; level <= a->n_levels; level++) {
+        for (int k = 0; k < TABLES; k++) {
+            shot *s = level < a->n_levels ? &a->level[level].at[k] : &a->now.at[k];
+            if (!owns(a, s->t) && (s->t || !owns(a, committed.at[k].t)))
+                *s = committed.at[k];
+        }
     }
 }
 
@@ -134,7 +136,7 @@ static bool actor_lock(actor *a, int k, uint8_t fault)
     else if (s->t != committed.at[k].t)
         want = SDB_STALE;
     else if (s->commit != committed.at[k].commit)
-        want = a->has_looked || a->n_levels || sees_dropped(a) ? SDB_STALE : SDB_OK;
+        want = a->has_looked || sees_dropped(a) ? SDB_STALE : SDB_OK;
     else
         fault_begin(fault); /* elsewhere it may have got a new snapshot and no lock */
     sdb_table *t = s->t;
@@ -481,10 +483,8 @@ static void step_write(actor *a, shot *s, uint8_t what, input *in)
         step_index(a, s, in);
     else
         step_feed(a, s, in);
-    a->has_looked |= what < 11; /* where there was no memory, perhaps not */
     fault_end();
     CHECK(sdb_txn_count(a->txn, s->t) == (uint64_t)s->n);
-    a->has_looked = true;
 }
 
 #endif

@@ -399,7 +399,7 @@ static void test_locks(void **state)
     create(x, "new");
     assert_int_equal(sdb_txn_lock(y, f.a), SDB_BUSY);
     assert_int_equal(sdb_txn_lock(z, f.b), SDB_OK);
-    assert_null(sdb_txn_get(z, f.b, 1)); /* it has read: its snapshot has to stay */
+    assert_null(sdb_txn_get(z, f.a, 1)); /* it has read: its snapshot has to stay */
 
     sdb_txn_set_timeout(z, -1);
     waiter w = {&f, z, 0};
