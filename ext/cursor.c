@@ -198,8 +198,11 @@ static int core_open_now(cursor *cur, const plan *p, bool *is_there)
     if (rc != SDB_OK)
         return rc;
     int index = p->index;
-    if (index != SDB_BY_ROWID && view_indexes_id(v, t->table) != p->indexes_id)
-        index = index_find(p, v, t->table);
+    if (view_indexes_id(v, t->table) != p->indexes_id) {
+        t->conn->has_old_plans |= t->store->name != NULL; /* another connection has changed them */
+        if (index != SDB_BY_ROWID)
+            index = index_find(p, v, t->table);
+    }
     *is_there = index >= 0;
     if (!*is_there)
         index = SDB_BY_ROWID;

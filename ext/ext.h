@@ -167,6 +167,10 @@ void txn_indexes_changed(store *s, bool at_once);
 /* Whether no other statement of the connection runs than the one that called us. */
 bool txn_is_alone(conn *c);
 
+/* Where statements are to be prepared again, and no more than so many of them are running, have it
+** done. */
+void txn_expire_plans(conn *c, int n_running);
+
 /* Finalize the cached statement; called when the last statedb vtab object goes. */
 void txn_forget_statement(conn *c);
 

@@ -469,7 +469,8 @@ static int vtable_lock(vtable *t, sdb_table **out)
         return SQLITE_OK;
     vtable_take(t, *out);
     rc = lock_take(t);
-    if (rc == SQLITE_ERROR) /* it has gone while we waited */
+    *out = t->table; /* it may be another one now */
+    if (rc == SQLITE_ERROR) /* or gone */
         *out = table_lookup(t, t->store->txn, &old);
     return *out ? rc : SQLITE_OK;
 }

@@ -979,6 +979,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 
     if (rc)
         return error_core(t, rc);
+    txn_expire_plans(t->conn, 0);
     is_reading = now.txn && sdb_txn_peek_begin(now.txn);
     if (view_indexes_id(now, t->table)) /* else the table may have to be made first */
         q.view = now;

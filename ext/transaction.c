@@ -59,14 +59,25 @@ static void plans_expire(conn *c)
     c->has_old_plans = false;
 }
 
-bool txn_is_alone(conn *c)
+static int count_running(conn *c)
 {
     sqlite3_stmt *stmt = NULL;
-    int n_busy = 0;
+    int n = 0;
 
     while ((stmt = sqlite3_next_stmt(c->db, stmt)) != NULL)
-        n_busy += sqlite3_stmt_busy(stmt) != 0;
-    return n_busy <= 1;
+        n += sqlite3_stmt_busy(stmt) != 0;
+    return n;
+}
+
+bool txn_is_alone(conn *c)
+{
+    return count_running(c) <= 1;
+}
+
+void txn_expire_plans(conn *c, int n_running)
+{
+    if (c->has_old_plans && count_running(c) <= n_running)
+        plans_expire(c);
 }
 
 /* A running statement that is expired fails as soon as it opens one more cursor on an ordinary table:
@@ -109,8 +120,7 @@ static void txn_abort_all(conn *c)
 {
     for (store *s = c->stores; s; s = s->next)
         txn_abort(s);
-    if (c->has_old_plans && txn_is_alone(c))
-        plans_expire(c);
+    txn_expire_plans(c, 1);
     c->manager = NULL;
     c->manager_is_young = false;
     c->state = TXN_NONE;

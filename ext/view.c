@@ -65,6 +65,7 @@ void view_close(store *s)
 
 void view_end_all(conn *c)
 {
+    txn_expire_plans(c, 1);
     for (store *s = c->stores; s && c->n_open == 0; s = s->next)
         view_close(s);
 }

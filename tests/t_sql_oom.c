@@ -578,6 +578,52 @@ static void test_faults_in_shared_stores(void **state)
     sweep(&shared, true);
 }
 
+/* statedb_attach joins all tables or none; and a transaction that reads them sees one version. */
+static void attach_sweep(bool is_persistent)
+{
+    sqlite3 *keeper, *db;
+    bool took_fault = true;
+    char *err = NULL;
+    output out = {0};
+
+    assert_int_equal(sqlite3_open(":memory:", &keeper), SQLITE_OK);
+    assert_int_equal(sqlite3_statedb_static_init(keeper, &err, NULL), SQLITE_OK);
+    run_ok(keeper, "CREATE VIRTUAL TABLE t USING statedb(a, INDEX i1(a), store=s);"
+                   "CREATE VIRTUAL TABLE u USING statedb(a UNIQUE, store=s); INSERT INTO t VALUES(1)");
+    for (int64_t n = 1; took_fault; n++) {
+        assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+        assert_int_equal(sqlite3_statedb_static_init(db, &err, NULL), SQLITE_OK);
+        sdb_mem_inject(n, is_persistent);
+        int rc = run(db, "SELECT statedb_attach('s'); BEGIN; SELECT a FROM t", &out);
+        took_fault = sdb_mem_inject(0, false) > 0;
+        assert_true(rc == SQLITE_OK || (took_fault && is_nomem(rc)));
+        if (rc == SQLITE_OK)
+            assert_string_equal(out.text, "2|1||");
+        if (!sqlite3_get_autocommit(db))
+            run_ok(db, "ROLLBACK");
+        run(db, "SELECT count(*) FROM temp.sqlite_schema WHERE sql LIKE '%store=%'", &out);
+        assert_true(strcmp(out.text, "2||") == 0 || strcmp(out.text, "0||") == 0);
+        run_ok(db, "SELECT statedb_attach('s')");
+        run_ok(db, "BEGIN; SELECT * FROM t");
+        run_ok(keeper, "UPDATE t SET a = a + 1");
+        run(db, "SELECT a FROM t; COMMIT; SELECT a FROM t", &out);
+        assert_string_equal(out.text, "1|2||");
+        run_ok(keeper, "UPDATE t SET a = 1");
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    }
+    assert_int_equal(sqlite3_close(keeper), SQLITE_OK);
+    free(out.text);
+    assert_int_equal(sdb_mem_blocks(), 0);
+    assert_int_equal(sqlite3_memory_used(), 0);
+}
+
+static void test_attach(void **state)
+{
+    (void)state;
+    attach_sweep(false);
+    attach_sweep(true);
+}
+
 /* Opening and loading: a connection that could not load can be closed, or load again. */
 static void open_sweep(bool is_persistent)
 {
@@ -622,6 +668,7 @@ int main(void)
         cmocka_unit_test(test_faults_of_a_young_manager),
         cmocka_unit_test(test_faults_of_prefixes),
         cmocka_unit_test(test_faults_in_shared_stores),
+        cmocka_unit_test(test_attach),
         cmocka_unit_test(test_faults_of_multi),
         cmocka_unit_test(test_faults_of_refusals),
     };

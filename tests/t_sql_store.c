@@ -329,6 +329,60 @@ static void test_close(void **state)
     }
 }
 
+/* ---------------------------------------------------------------- plans */
+
+static int64_t answer(sqlite3_stmt *stmt)
+{
+    int64_t n;
+
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    n = sqlite3_column_int64(stmt, 0);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_DONE);
+    assert_int_equal(sqlite3_reset(stmt), SQLITE_OK);
+    return n;
+}
+
+/* A statement goes on when another connection drops its index, and is prepared again, for that index or
+** a new one, when the connection comes to it. */
+static void test_plans(void **state)
+{
+    static const char *const reasons[] = {
+        "BEGIN; SELECT count(*) FROM host; COMMIT",
+        "BEGIN IMMEDIATE; SELECT count(*) FROM host; ROLLBACK",
+        "UPDATE host SET n = n WHERE id = 1",
+        "SELECT count(*) FROM host; SELECT count(*), 1 FROM host", /* to prepare is reason enough */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        sqlite3 *a = db_open(0), *b = db_open(0);
+        sqlite3_stmt *stmt;
+        assert_sql(a, TABLES ";WITH RECURSIVE i(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM i WHERE x < 500)"
+                   "INSERT INTO host SELECT x, x * 2 FROM i;"
+                   "INSERT INTO host(host) VALUES('CREATE INDEX one ON host(n)')", "");
+        assert_sql(b, "SELECT statedb_attach('fleet')", "3");
+        assert_int_equal(sqlite3_prepare_v2(b, "SELECT id FROM host WHERE n = 200", -1, &stmt, NULL),
+                         SQLITE_OK);
+        assert_int_equal(answer(stmt), 100);
+        assert_int_equal(sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 1), 0);
+        assert_sql(a, "INSERT INTO host(host) VALUES('DROP INDEX one')", "");
+        assert_int_equal(answer(stmt), 100);
+        assert_int_equal(answer(stmt), 100);
+        assert_sql(a, "INSERT INTO host(host) VALUES('CREATE UNIQUE INDEX two ON host(n)')", "");
+        assert_int_equal(answer(stmt), 100);
+        assert_int_equal(sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 1), 0);
+        assert_int_equal(sqlite3_exec(b, reasons[i], NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(answer(stmt), 100);
+        assert_int_equal(sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 1), 1);
+        assert_int_equal(answer(stmt), 100);
+        assert_int_equal(sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 1), 0);
+        sqlite3_finalize(stmt);
+        db_close(a);
+        db_close(b);
+    }
+    assert_int_equal(sdb_mem_blocks(), 0);
+}
+
 /* ---------------------------------------------------------------- text */
 
 /* One thread replaces all rows as fast as it can, and with them the text that others have been handed.
@@ -430,7 +484,7 @@ int main(void)
         cmocka_unit_test(test_close),    cmocka_unit_test(test_wait),
         cmocka_unit_test(test_deadlock), cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_count),    cmocka_unit_test(test_create_and_drop),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_plans),    cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
