@@ -58,7 +58,7 @@ int expression_check_functions(vtable *t, const char *expression)
 {
     sqlite3 *db = t->conn->db;
     bool is_called = false;
-    sql_token name;
+    sql_token name = {0};
     sqlite3_stmt *stmt;
     int is_trusted, rc_end;
     int rc;
