@@ -2,12 +2,14 @@
 #
 #   make             build/statedb.so (.dylib on macOS), build/libstatedb.a, and ./statedb.so
 #   make test        everything a change must pass (installs what it needs on Debian); and the same of
-#                    the VARIANTS named, as in VARIANTS="asan tsan frozen fuzz"
+#                    the VARIANTS named, as in VARIANTS="asan tsan frozen fuzz clients"
 #   make asan        the same with AddressSanitizer and UndefinedBehaviorSanitizer
 #   make tsan        the C tests with ThreadSanitizer
 #   make frozen      the C tests with published memory write-protected, a check at each commit, and
 #                    without SIMD
 #   make fuzz        each fuzz target for FUZZ_SECONDS (clang)
+#   make clients     programs in Python, Node, Go and Tcl that share a store between threads; says which
+#                    of them cannot be had here, and skips it
 #   make check-all   test with all variants
 #   make bench       the benchmarks
 #   make bench-peers StateDB in Go and badger's skiplist beside ours; needs Go
@@ -125,16 +127,28 @@ build-frozen:
 build-fuzz:
 	@$(MAKE) $(FUZZING) build-targets
 
+# What the programs in tests/clients need from npm and the Go proxy. Where that cannot be had, tests/run
+# skips the program; build/clients/*.log has the reason.
+build-clients: all build-client-node build-client-go
+build-client-node:
+	@mkdir -p build/clients
+	@[ -e build/clients/node_modules/better-sqlite3/build/Release/better_sqlite3.node ] || \
+	    npm install --prefix build/clients --no-audit --no-fund better-sqlite3@12 >build/clients/npm.log 2>&1 || true
+build-client-go:
+	@mkdir -p build/clients
+	@cd tests/clients && if go mod download >../../build/clients/go.log 2>&1; then \
+	    go build -buildvcs=false -o ../../build/clients/fleet .; fi
+
 test check:
-	@tests/setup $(filter fuzz,$(VARIANTS))
+	@tests/setup $(filter fuzz clients,$(VARIANTS))
 	@$(MAKE) build-test $(VARIANTS:%=build-%)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build $(VARIANTS:%=build/%)
 
 check-all:
-	@$(MAKE) test VARIANTS="asan tsan frozen fuzz"
+	@$(MAKE) test VARIANTS="asan tsan frozen fuzz clients"
 
-asan tsan frozen fuzz:
-	@tests/setup $(filter fuzz,$@)
+asan tsan frozen fuzz clients:
+	@tests/setup $(filter fuzz clients,$@)
 	@$(MAKE) build-$@
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/$@
 
@@ -166,6 +180,7 @@ clean:
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 
-.PHONY: all test check asan tsan frozen fuzz check-all bench bench-peers demo install clean \
-        build-test build-variant build-tests build-targets build-bench build-peers build-asan build-tsan build-frozen build-fuzz
+.PHONY: all test check asan tsan frozen fuzz clients check-all bench bench-peers demo install clean \
+        build-test build-variant build-tests build-targets build-bench build-peers build-asan build-tsan build-frozen build-fuzz \
+        build-clients build-client-node build-client-go
 .SECONDARY:
