@@ -38,6 +38,12 @@ static int revision_build(const void *ctx, const void *leaf, sdb_buf *out)
 
 const sdb_leaves sdb_revision_leaves = {revision_diff, revision_build, NULL};
 
+static int seek_behind(sdb_iter *it, uint64_t revision)
+{
+    uint8_t key[REVISION_KEY];
+    return sdb_iter_seek(it, revision_key(key, revision + 1), sizeof key);
+}
+
 static const sdb_leaves *rowid_leaves(const sdb_version *v)
 {
     return &v->set->at[SDB_BY_ROWID]->leaves;
@@ -80,9 +86,15 @@ static sdb_feeds *feeds_copy(const sdb_feeds *from, int without, const char *mor
 static int feeds_find(const sdb_feeds *f, const char *name)
 {
     for (int i = 0; f && i < f->n; i++)
-        if (strcmp(f->at[i].name, name) == 0)
+        if (sdb_name_is(f->at[i].name, name))
             return i;
     return -1;
+}
+
+/* Deletions up to there are not for the feed. */
+static uint64_t feed_mourned(const sdb_feed *f)
+{
+    return f->seen > f->born ? f->seen : f->born;
 }
 
 sdb_history sdb_history_ref(const sdb_history *h)
@@ -256,8 +268,8 @@ static int feeds_set(sdb_version *v, sdb_edit *e, sdb_feeds *feeds)
     sdb_history *h = &v->history;
     uint64_t low = UINT64_MAX;
     for (int i = 0; i < feeds->n; i++) {
-        uint64_t seen = feeds->at[i].seen > feeds->at[i].born ? feeds->at[i].seen : feeds->at[i].born;
-        low = seen < low ? seen : low;
+        uint64_t mourned = feed_mourned(&feeds->at[i]);
+        low = mourned < low ? mourned : low;
     }
     sdb_iter it;
     sdb_iter_init(&it);
@@ -320,6 +332,7 @@ int sdb_txn_create_feed(sdb_txn *txn, sdb_table *table, const char *name)
     sdb_feeds *feeds = feeds_copy(h->feeds, -1, name);
     if (!feeds)
         return SDB_NOMEM;
+    feeds->at[feeds->n - 1].id = sdb_tick(txn->db);
     feeds->at[feeds->n - 1].born = w->now->revision;
     if (!h->feeds)
         rc = history_build(w->now, &w->edit);
@@ -369,30 +382,78 @@ int sdb_txn_acknowledge(sdb_txn *txn, sdb_table *table, const char *name, uint64
     return feeds_change(txn, table, feeds);
 }
 
-int sdb_snapshot_feeds(const sdb_snapshot *snap, const sdb_table *table)
+/* ---------------------------------------------------------------- what there is */
+
+static int version_feeds(const sdb_version *v)
 {
-    const sdb_version *v = sdb_snapshot_version(snap, table);
     return v && v->history.feeds ? v->history.feeds->n : 0;
 }
 
-void sdb_snapshot_feed(const sdb_snapshot *snap, const sdb_table *table, int feed, sdb_feed_info *out)
+static int version_find_feed(const sdb_version *v, const char *name)
 {
-    const sdb_version *v = sdb_snapshot_version(snap, table);
+    return v ? feeds_find(v->history.feeds, name) : -1;
+}
+
+/* The bytes of the graves behind a revision. */
+static uint64_t graves_size(const sdb_version *v, uint64_t behind)
+{
+    uint64_t size = 0;
+    sdb_iter it;
+    sdb_iter_init(&it);
+    sdb_iter_open(&it, &sdb_revision_leaves, v->table->arena.base, v->history.dead_by_revision);
+    for (int rc = seek_behind(&it, behind); rc == SDB_OK; rc = sdb_iter_next(&it))
+        size += sdb_object_size(v->table, it.leaf);
+    sdb_iter_fini(&it);
+    return size;
+}
+
+static void version_feed(const sdb_version *v, int feed, sdb_feed_info *out)
+{
     *out = (sdb_feed_info){0};
-    if (feed < 0 || feed >= sdb_snapshot_feeds(snap, table))
+    if (feed < 0 || feed >= version_feeds(v))
         return;
     const sdb_feed *f = &v->history.feeds->at[feed];
-    const uint8_t *base = table->arena.base;
-    uint64_t since = f->seen > f->born ? f->seen : f->born;
+    const uint8_t *base = v->table->arena.base;
     uint8_t key[REVISION_KEY];
     *out = (sdb_feed_info){.name = f->name, .acknowledged = f->seen, .revision = v->revision};
     revision_key(key, f->seen + 1);
     out->rows = sdb_version_count(v) - sdb_radix_rank(&sdb_revision_leaves, base,
                                                       v->history.by_revision, key, sizeof key);
-    revision_key(key, since + 1);
+    revision_key(key, feed_mourned(f) + 1);
     out->deletions = sdb_radix_count(base, v->history.dead_by_revision) -
                      sdb_radix_rank(&sdb_revision_leaves, base, v->history.dead_by_revision, key,
                                     sizeof key);
+    out->bytes = graves_size(v, feed_mourned(f));
+}
+
+int sdb_snapshot_feeds(const sdb_snapshot *snap, const sdb_table *table)
+{
+    return version_feeds(sdb_snapshot_version(snap, table));
+}
+
+void sdb_snapshot_feed(const sdb_snapshot *snap, const sdb_table *table, int feed, sdb_feed_info *out)
+{
+    version_feed(sdb_snapshot_version(snap, table), feed, out);
+}
+
+int sdb_snapshot_find_feed(const sdb_snapshot *snap, const sdb_table *table, const char *name)
+{
+    return version_find_feed(sdb_snapshot_version(snap, table), name);
+}
+
+int sdb_txn_feeds(const sdb_txn *txn, const sdb_table *table)
+{
+    return version_feeds(sdb_txn_version(txn, table));
+}
+
+void sdb_txn_feed(const sdb_txn *txn, const sdb_table *table, int feed, sdb_feed_info *out)
+{
+    version_feed(sdb_txn_version(txn, table), feed, out);
+}
+
+int sdb_txn_find_feed(const sdb_txn *txn, const sdb_table *table, const char *name)
+{
+    return version_find_feed(sdb_txn_version(txn, table), name);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -400,53 +461,101 @@ void sdb_snapshot_feed(const sdb_snapshot *snap, const sdb_table *table, int fee
 /* Two iterators, over rows and over graves; the one that stands at the smaller revision is next. */
 struct sdb_changes {
     sdb_table *table;
+    sdb_feed feed; /* where it stands */
     sdb_iter rows, dead;
     const sdb_row *row;
 };
 
+static void changes_init(sdb_changes *c)
+{
+    *c = (sdb_changes){0};
+    sdb_iter_init(&c->rows);
+    sdb_iter_init(&c->dead);
+}
+
+static void changes_fini(sdb_changes *c)
+{
+    sdb_iter_fini(&c->rows);
+    sdb_iter_fini(&c->dead);
+}
+
 int sdb_changes_new(sdb_db *db, sdb_changes **out)
 {
     (void)db;
-    sdb_changes *c = sdb_zalloc(sizeof *c);
+    sdb_changes *c = sdb_malloc(sizeof *c);
     if (!c)
         return SDB_NOMEM;
-    sdb_iter_init(&c->rows);
-    sdb_iter_init(&c->dead);
+    changes_init(c);
     *out = c;
     return SDB_OK;
 }
 
 void sdb_changes_free(sdb_changes *c)
 {
-    if (!c)
-        return;
-    sdb_iter_fini(&c->rows);
-    sdb_iter_fini(&c->dead);
+    if (c)
+        changes_fini(c);
     sdb_free(c);
 }
 
-static int seek_behind(sdb_iter *it, uint64_t revision)
+/* Go behind what the feed has seen, and behind a revision. */
+static int changes_seek(sdb_changes *c, uint64_t behind)
 {
-    uint8_t key[REVISION_KEY];
-    return sdb_iter_seek(it, revision_key(key, revision + 1), sizeof key);
+    uint64_t seen = c->feed.seen, mourned = feed_mourned(&c->feed);
+    c->row = NULL;
+    int rc = seek_behind(&c->rows, behind > seen ? behind : seen);
+    if (rc >= 0)
+        rc = seek_behind(&c->dead, behind > mourned ? behind : mourned);
+    return rc < 0 ? rc : SDB_OK;
+}
+
+/* What a feed has to show of a version; without one (NULL), nothing. */
+static int changes_set(sdb_changes *c, sdb_table *table, const sdb_version *v, const sdb_feed *f)
+{
+    const uint8_t *base = table->arena.base;
+    c->table = table;
+    c->feed = *f;
+    sdb_iter_open(&c->rows, &sdb_revision_leaves, base, v ? v->history.by_revision : 0);
+    sdb_iter_open(&c->dead, &sdb_revision_leaves, base, v ? v->history.dead_by_revision : 0);
+    return changes_seek(c, 0);
 }
 
 int sdb_changes_open(sdb_changes *c, const sdb_snapshot *snap, sdb_table *table, const char *feed)
 {
     const sdb_version *v = sdb_snapshot_version(snap, table);
-    int at = v ? feeds_find(v->history.feeds, feed) : -1;
+    int at = version_find_feed(v, feed);
+    c->row = NULL;
+    c->table = NULL;
+    return at < 0 ? SDB_MISUSE : changes_set(c, table, v, &v->history.feeds->at[at]);
+}
+
+/* In the base, if the feed was there. */
+static int changes_set_txn(sdb_changes *c, const sdb_txn *txn, sdb_table *table, const char *feed)
+{
+    const sdb_version *now = sdb_txn_version(txn, table);
+    const sdb_version *base = sdb_snapshot_version(&txn->base, table);
+    int at = version_find_feed(now, feed), was_at = version_find_feed(base, feed);
     c->row = NULL;
     c->table = NULL;
     if (at < 0)
         return SDB_MISUSE;
-    const sdb_feed *f = &v->history.feeds->at[at];
-    sdb_iter_open(&c->rows, &sdb_revision_leaves, table->arena.base, v->history.by_revision);
-    sdb_iter_open(&c->dead, &sdb_revision_leaves, table->arena.base, v->history.dead_by_revision);
-    c->table = table;
-    int rc = seek_behind(&c->rows, f->seen);
-    if (rc >= 0)
-        rc = seek_behind(&c->dead, f->seen > f->born ? f->seen : f->born);
-    return rc < 0 ? rc : SDB_OK;
+    const sdb_feed *f = &now->history.feeds->at[at];
+    if (was_at >= 0 && base->history.feeds->at[was_at].id != f->id)
+        was_at = -1;
+    return changes_set(c, table, was_at < 0 ? NULL : base, f);
+}
+
+int sdb_changes_open_txn(sdb_changes *c, const sdb_txn *txn, sdb_snapshot *snap, sdb_table *table,
+                         const char *feed)
+{
+    int rc = changes_set_txn(c, txn, table, feed);
+    if (rc == SDB_OK)
+        rc = sdb_txn_snapshot(txn, snap);
+    return rc;
+}
+
+int sdb_changes_seek(sdb_changes *c, uint64_t behind)
+{
+    return c->table ? changes_seek(c, behind) : SDB_MISUSE;
 }
 
 int sdb_changes_next(sdb_changes *c)
@@ -466,4 +575,17 @@ int sdb_changes_next(sdb_changes *c)
 const sdb_row *sdb_changes_row(const sdb_changes *c)
 {
     return c->row;
+}
+
+int sdb_txn_next_change(const sdb_txn *txn, sdb_table *table, const char *feed, uint64_t *revision)
+{
+    sdb_changes c;
+    changes_init(&c);
+    int rc = changes_set_txn(&c, txn, table, feed);
+    if (rc == SDB_OK)
+        rc = sdb_changes_next(&c);
+    if (rc == SDB_OK)
+        *revision = sdb_row_revision(c.row);
+    changes_fini(&c);
+    return rc;
 }

@@ -13,7 +13,8 @@
 ** row that comes back takes its grave away. Deletions from before a feed was made are not for it.
 ** There is no other process to it: acknowledging frees what the slowest feed kept.
 **
-** Only snapshots are read, so what is not committed is never shown, and what was rolled back never
+** Only what is committed is read, in a transaction its base; there the feed stands where that very
+** transaction has acknowledged. So what is not committed is never shown, and what was rolled back never
 ** was (cilium/statedb's Changes could do both: it read the graveyard of the running transaction). */
 #ifndef SDB_FEED_H
 #define SDB_FEED_H
@@ -25,7 +26,8 @@ struct sdb_version;
 
 typedef struct sdb_feed {
     const char *name; /* behind the array */
-    uint64_t born;    /* the table's revision when it was made */
+    uint64_t id;      /* of the clock, when it was made */
+    uint64_t born;    /* the table's revision then */
     uint64_t seen;    /* acknowledged up to and with this revision */
 } sdb_feed;
 

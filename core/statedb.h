@@ -652,30 +652,52 @@ SDB_MUST int sdb_watch_set_wait(sdb_watch_set *set, int64_t timeout_ms, int64_t 
 **
 ** create: SDB_EXISTS, SDB_TOOBIG. drop and acknowledge: SDB_DONE when there is no feed of that name.
 ** acknowledge: all up to and with a revision; never backwards. All: the errors of sdb_txn_lock,
-** SDB_NOMEM, SDB_FULL. create O(rows) for the first feed of a table; acknowledge O(deletions freed). */
+** SDB_NOMEM, SDB_FULL. create O(rows) for the first feed of a table; acknowledge O(deletions freed). Names
+** are compared without regard to ASCII case. */
 SDB_MUST int sdb_txn_create_feed(sdb_txn *txn, sdb_table *table, const char *name);
 SDB_MUST int sdb_txn_drop_feed(sdb_txn *txn, sdb_table *table, const char *name);
 SDB_MUST int sdb_txn_acknowledge(sdb_txn *txn, sdb_table *table, const char *name, uint64_t revision);
 
-/* The feeds of a table in a held version, 0 .. n-1, and how far behind each is. Borrowed. */
+/* The feeds of a table in a held version or a transaction's, 0 .. n-1; the number of the one of a name, or
+** -1; and how far behind each is, in a transaction behind its own changes too. Borrowed. O(feeds); _feed
+** O(deletions not acknowledged). */
 typedef struct sdb_feed_info {
     const char *name;
     uint64_t acknowledged; /* up to and with this revision */
     uint64_t revision;     /* the table's */
     uint64_t rows;         /* rows it has not acknowledged */
-    uint64_t deletions;    /* deleted rows it has not acknowledged, and that are kept for it */
+    uint64_t deletions;    /* deleted rows it has not acknowledged, and that are kept for it: */
+    uint64_t bytes;        /* in all so long, of which other feeds may wait for some too */
 } sdb_feed_info;
 int sdb_snapshot_feeds(const sdb_snapshot *snap, const sdb_table *table);
 void sdb_snapshot_feed(const sdb_snapshot *snap, const sdb_table *table, int feed, sdb_feed_info *out);
+int sdb_snapshot_find_feed(const sdb_snapshot *snap, const sdb_table *table, const char *name);
+int sdb_txn_feeds(const sdb_txn *txn, const sdb_table *table);
+void sdb_txn_feed(const sdb_txn *txn, const sdb_table *table, int feed, sdb_feed_info *out);
+int sdb_txn_find_feed(const sdb_txn *txn, const sdb_table *table, const char *name);
+
+/* The first revision that a feed has to show in a transaction, as sdb_changes_open_txn would: whoever
+** acknowledges a later one acknowledges this one too. SDB_OK, SDB_DONE when there is none; SDB_MISUSE,
+** SDB_NOMEM. */
+SDB_MUST int sdb_txn_next_change(const sdb_txn *txn, sdb_table *table, const char *feed,
+                                 uint64_t *revision);
 
 /* Reading: what a feed has not acknowledged in a held snapshot, in order of revision. Make once, open
 ** many times; the snapshot stays held while it is read. open: SDB_MISUSE when the snapshot has no such
-** feed, SDB_NOMEM. next: SDB_OK, or SDB_DONE after the last; the first call gives the first. */
+** feed, SDB_NOMEM. seek: what comes next has a larger revision than this one. next: SDB_OK, or SDB_DONE
+** after the last; the first call gives the first.
+**
+** In a transaction the feed shows what was committed when that began, and not what it has itself
+** acknowledged; never its own changes, and nothing yet of a feed that it has made. `snap` is let hold
+** what is read (sdb_txn_snapshot). */
 typedef struct sdb_changes sdb_changes;
 SDB_MUST int sdb_changes_new(sdb_db *db, sdb_changes **out);
 void sdb_changes_free(sdb_changes *changes);
 SDB_MUST int sdb_changes_open(sdb_changes *changes, const sdb_snapshot *snap, sdb_table *table,
                               const char *feed);
+SDB_MUST int sdb_changes_open_txn(sdb_changes *changes, const sdb_txn *txn, sdb_snapshot *snap,
+                                  sdb_table *table, const char *feed);
+SDB_MUST int sdb_changes_seek(sdb_changes *changes, uint64_t behind);
 SDB_MUST int sdb_changes_next(sdb_changes *changes);
 const sdb_row *sdb_changes_row(const sdb_changes *changes);
 

@@ -30,9 +30,10 @@
 **     multi_sql.c    indexes of several keys a row in SQL
 **     refused.c      what is said of a value that an index refuses
 **     listing.c      tables that are made up when they are read     (listing.h)
-**     system_tables.c  statedb_tables, _indexes, _locks, _stats
+**     system_tables.c  statedb_tables, _indexes, _feeds, _locks, _stats
 **     snapshot_sql.c snapshots with names
 **     diff_sql.c     statedb_diff(): what differs between two moments
+**     feed_vtab.c    feeds as tables
 **
 ** Nothing that matters lives in an sqlite3_vtab: SQLite replaces those objects in the middle of
 ** transactions. All state belongs to the connection (struct conn), the store (core/statedb.h) and
@@ -59,7 +60,7 @@ struct conn {
     sqlite3 *db;
     int n_ref;
     store *stores;   /* all it has come across; the first is its own, the others have names */
-    vtable *vtables; /* all there are; with the last one the cached statement goes */
+    vtable *vtables; /* all there are */
 
     /* cursor.c */
     int n_open;       /* cursors open */
@@ -79,6 +80,7 @@ struct conn {
     bool manager_is_young; /* it was created in this very transaction, and may vanish with it */
     int state;             /* for the asserts on the order of callbacks */
     sqlite3_stmt *enroll;  /* DELETE FROM temp.statedb_txn */
+    int n_writable;        /* table objects by which something may be written */
     bool has_old_plans;    /* some statements are to be prepared again: indexes have changed */
 };
 
@@ -96,6 +98,7 @@ struct store {
     /* cursor.c */
     int n_standing;          /* cursors open on the snapshot */
     int64_t n_writes;        /* counts xUpdate calls: two cursors of equal count see the same rows */
+    bool is_bound;          /* a table has been read by it: what is written next must have that moment */
     int64_t snapshot_writes; /* n_writes when the snapshot was taken */
     int64_t txn_writes;      /* n_writes when the txn began */
     cursor *idle;            /* closed cursors, kept for the next xOpen */
@@ -171,8 +174,10 @@ bool txn_is_alone(conn *c);
 ** done. */
 void txn_expire_plans(conn *c, int n_running);
 
-/* Finalize the cached statement; called when the last statedb vtab object goes. */
-void txn_forget_statement(conn *c);
+/* A table object by which something may be written has come, or goes: with the last one go the cached
+** statements, which would keep the connection from being closed. */
+void txn_object_come(conn *c);
+void txn_object_gone(conn *c);
 
 /* At the end of the connection: abort what is left. */
 void txn_close(conn *c);
@@ -186,6 +191,9 @@ void conn_unref(void *c); /* sqlite3_create_module_v2's destructor */
 /* The connection's own store (NULL), or that of a name, which is made where the process has none yet.
 ** The connection keeps it to its end. */
 int store_open(conn *c, const char *name, store **out);
+
+/* The same, among those that the connection keeps already; NULL: it is none of them. */
+store *store_find(conn *c, const char *name);
 
 static inline store *store_own(conn *c)
 {
@@ -213,6 +221,10 @@ static inline int lock_wanted(vtable *teller)
 
 /* Take part in the transaction and lock the table; wait for it as long as busy_timeout says. */
 int lock_take(vtable *t);
+
+/* The same for a table of this name in the store, in order to change something that belongs to it: NULL,
+** there is none. *err is a sentence about `who`. */
+int lock_take_named(store *s, const char *name, const char *who, sdb_table **out, char **err);
 
 /* After SDB_BUSY or SDB_STALE from the creation of a table, of which others know already: whether to
 ** look again what is there. Waits a little; *waited_ms is the sum. */
@@ -396,6 +408,10 @@ int system_tables_register(conn *c);
 
 int snapshots_register(conn *c);
 int diff_register(conn *c);
+
+/* ---------------------------------------------------------------- feed_vtab.c */
+
+int feed_register(conn *c);
 
 /* ---------------------------------------------------------------- prefix_sql.c */
 

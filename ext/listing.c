@@ -166,6 +166,7 @@ static int listing_connect(sqlite3 *db, void *aux, int argc, const char *const *
     if (!t)
         return rc ? rc : SQLITE_NOMEM;
     *t = (listing_table){.conn = conn_ref(of->conn), .module = of->module};
+    txn_object_come(of->conn);
     *out = &t->base;
     return SQLITE_OK;
 }
@@ -175,6 +176,7 @@ static int listing_disconnect(sqlite3_vtab *vtab)
     listing_table *t = (listing_table *)vtab;
 
     listings_forget(t);
+    txn_object_gone(t->conn);
     conn_unref(t->conn);
     sqlite3_free(t);
     return SQLITE_OK;

@@ -93,17 +93,20 @@ static int deadlock_error(vtable *t)
                      sqlite3_str_finish(text));
 }
 
+static char *busy_text(int waited_ms)
+{
+    return waited_ms ? sqlite3_mprintf("another connection is writing the table; waited %d ms, as PRAGMA "
+                                       "busy_timeout says",
+                                       waited_ms)
+                     : sqlite3_mprintf("another connection is writing the table; PRAGMA busy_timeout says "
+                                       "how long to wait");
+}
+
 static int lock_error(vtable *t, int rc, int waited_ms)
 {
     switch (rc) {
     case SDB_BUSY:
-        return waited_ms ? error_set(t, SQLITE_BUSY,
-                                     "another connection is writing the table; waited %d ms, as "
-                                     "PRAGMA busy_timeout says",
-                                     waited_ms)
-                         : error_set(t, SQLITE_BUSY,
-                                     "another connection is writing the table; PRAGMA busy_timeout "
-                                     "says how long to wait");
+        return error_set(t, SQLITE_BUSY, "%z", busy_text(waited_ms));
     case SDB_DEADLOCK:
         return deadlock_error(t);
     default:
@@ -126,44 +129,46 @@ static int busy_timeout(conn *c, int *ms)
     return sqlite3_finalize(stmt);
 }
 
-static int table_wait(vtable *t)
+/* An SDB_ code. */
+static int table_wait(store *s, sdb_table *table, int *ms)
 {
-    sdb_txn *txn = t->store->txn;
-    int ms = 0;
-    int rc = busy_timeout(t->conn, &ms);
+    int rc = busy_timeout(s->conn, ms);
 
     if (rc)
-        return rc;
-    sdb_txn_set_timeout(txn, ms);
-    sdb_txn_set_stop(txn, STOP_MS, conn_stop(t->conn));
-    rc = sdb_txn_lock(txn, t->table);
-    sdb_txn_set_timeout(txn, 0);
-    return lock_error(t, rc, ms);
+        return rc == SQLITE_INTERRUPT ? SDB_INTERRUPTED : SDB_NOMEM;
+    sdb_txn_set_timeout(s->txn, *ms);
+    sdb_txn_set_stop(s->txn, STOP_MS, conn_stop(s->conn));
+    rc = sdb_txn_lock(s->txn, table);
+    sdb_txn_set_timeout(s->txn, 0);
+    return rc;
 }
 
 /* Somebody else has the lock; the time-out is asked for only then. */
-static bool is_taken(const vtable *t)
+static bool is_taken(const store *s, const sdb_table *table)
 {
-    return sdb_table_is_locked(t->table) && !sdb_txn_is_locked(t->store->txn, t->table);
+    return sdb_table_is_locked(table) && !sdb_txn_is_locked(s->txn, table);
 }
 
 static int table_lock(vtable *t)
 {
     store *s = t->store;
+    int waited_ms = 0;
     int rc = txn_enroll(s, &t->base.zErrMsg);
 
     if (rc)
         return rc;
     rc = view_lacks((view){.txn = s->txn}, t) ? SDB_MISUSE
-         : is_taken(t)                        ? SDB_BUSY
+         : is_taken(s, t->table)              ? SDB_BUSY
                                               : sdb_txn_lock(s->txn, t->table);
     if (rc == SDB_MISUSE) { /* not the table that the transaction sees */
         rc = vtable_find(t);
         if (rc)
             return rc;
-        rc = is_taken(t) ? SDB_BUSY : sdb_txn_lock(s->txn, t->table);
+        rc = is_taken(s, t->table) ? SDB_BUSY : sdb_txn_lock(s->txn, t->table);
     }
-    return rc == SDB_BUSY ? table_wait(t) : lock_error(t, rc, 0);
+    if (rc == SDB_BUSY)
+        rc = table_wait(s, t->table, &waited_ms);
+    return lock_error(t, rc, waited_ms);
 }
 
 /* When a table has been dropped meanwhile, this one perhaps, a txn that has done nothing yet begins
@@ -185,6 +190,28 @@ int lock_take(vtable *t)
         rc = table_lock(t);
     while (is_to_begin_again(t, rc));
     return rc;
+}
+
+int lock_take_named(store *s, const char *name, const char *who, sdb_table **out, char **err)
+{
+    int waited_ms = 0;
+    int rc;
+
+    do {
+        rc = txn_enroll(s, err);
+        *out = rc ? NULL : sdb_txn_table(s->txn, name);
+        if (!*out)
+            return rc;
+        rc = is_taken(s, *out) ? table_wait(s, *out, &waited_ms) : sdb_txn_lock(s->txn, *out);
+    } while (rc == SDB_STALE && s->is_blank && txn_restart(s));
+    s->n_writes += rc == SDB_OK;
+    s->is_blank &= rc != SDB_OK;
+    if (rc == SDB_OK || rc == SDB_NOMEM || rc == SDB_INTERRUPTED)
+        return error_code(rc);
+    sqlite3_free(*err);
+    *err = sqlite3_mprintf("statedb: %s: %z", who,
+                           rc == SDB_BUSY ? busy_text(waited_ms) : sqlite3_mprintf("%s", sdb_errmsg(rc)));
+    return *err ? error_code(rc) : SQLITE_NOMEM;
 }
 
 bool lock_makes_way(vtable *t, int core_rc, int *waited_ms)

@@ -141,23 +141,32 @@ int vtable_find(vtable *t)
 
 /* ---------------------------------------------------------------- table objects */
 
-static bool schema_has(conn *c, const char *schema, const char *name)
+/* Without memory SQLite is not to be called again. */
+static int schema_has(conn *c, const char *schema, const char *name, bool *out)
 {
-    return sqlite3_table_column_metadata(c->db, schema, name, NULL, NULL, NULL, NULL, NULL, NULL) ==
-           SQLITE_OK;
+    int rc = sqlite3_table_column_metadata(c->db, schema, name, NULL, NULL, NULL, NULL, NULL, NULL);
+
+    *out = rc == SQLITE_OK;
+    return rc == SQLITE_NOMEM ? rc : SQLITE_OK;
 }
 
 /* To prepare a query connects the table. */
 int vtable_named(conn *c, const char *schema, const char *name, vtable **out)
 {
     sqlite3_stmt *stmt = NULL;
+    bool is_temp = false, is_main = false;
     char *sql;
-    int rc;
+    int rc = SQLITE_OK;
 
-    if (!schema && schema_has(c, "temp", name))
-        schema = "temp";
-    if (!schema && schema_has(c, "main", name))
-        schema = "main";
+    *out = NULL;
+    if (!schema)
+        rc = schema_has(c, "temp", name, &is_temp);
+    if (!schema && !rc && !is_temp)
+        rc = schema_has(c, "main", name, &is_main);
+    if (rc)
+        return rc;
+    if (!schema)
+        schema = is_temp ? "temp" : is_main ? "main" : NULL;
     sql = schema ? sqlite3_mprintf("SELECT 1 FROM \"%w\".\"%w\"", schema, name)
                  : sqlite3_mprintf("SELECT 1 FROM \"%w\"", name);
     rc = sql ? sqlite3_prepare_v2(c->db, sql, -1, &stmt, NULL) : SQLITE_NOMEM;
@@ -180,10 +189,7 @@ static void vtable_free(vtable *t)
         t->prev->next = t->next;
     else
         c->vtables = t->next;
-    if (!c->vtables) {
-        txn_forget_statement(c);
-        witness_forget_statement(c);
-    }
+    txn_object_gone(c);
     lock_unwant(&t->base);
     write_defaults_free(t);
     check_free(t);
@@ -260,6 +266,7 @@ static int vtable_new(conn *c, int argc, const char *const *argv, bool is_new, v
     if (t->next)
         t->next->prev = t;
     c->vtables = t;
+    txn_object_come(c);
     t->schema = sqlite3_mprintf("%s", argv[1]);
     t->name = sqlite3_mprintf("%s", argv[2]);
     t->key = vtable_key(t, argv[2]);

@@ -87,16 +87,6 @@ static int snapshot_make(store *s, const char *name, char **err)
     return SQLITE_CONSTRAINT_UNIQUE;
 }
 
-/* The store of that name among those of the connection; NULL: there is none. */
-static store *store_find(conn *c, const char *name)
-{
-    store *s = c->stores;
-
-    while (s && name != s->name && (!name || !s->name || strcmp(s->name, name) != 0))
-        s = s->next;
-    return s;
-}
-
 static int snapshots_insert(conn *c, sqlite3_value **values, char **err)
 {
     const char *store_name = (const char *)sqlite3_value_text(values[STORE]);

@@ -130,6 +130,15 @@ int store_open(conn *c, const char *name, store **out)
     return rc;
 }
 
+store *store_find(conn *c, const char *name)
+{
+    store *s = c->stores;
+
+    while (s && name != s->name && (!name || !s->name || strcmp(s->name, name) != 0))
+        s = s->next;
+    return s;
+}
+
 /* ---------------------------------------------------------------- connections */
 
 conn *conn_new(sqlite3 *db, int *rc)

@@ -1,5 +1,5 @@
 /* system_tables.c - what there is in the stores of a connection, and what was done there: statedb_tables,
-** statedb_indexes, statedb_locks, statedb_stats. */
+** statedb_indexes, statedb_feeds, statedb_locks, statedb_stats. */
 #include "listing.h"
 #include "view.h"
 
@@ -123,6 +123,67 @@ static const listing_module indexes_module = {
     .fill = indexes_fill,
 };
 
+/* ---------------------------------------------------------------- statedb_feeds */
+
+/* Columns that say which. */
+enum { FEED_STORE, FEED_TABLE, FEED_NAME };
+
+static int feeds_add(listing *l, store *s, view v, const sdb_table *t)
+{
+    int n = v.txn ? sdb_txn_feeds(v.txn, t) : sdb_snapshot_feeds(v.snapshot, t);
+
+    for (int i = 0; i < n; i++) {
+        sdb_feed_info info;
+        if (v.txn)
+            sdb_txn_feed(v.txn, t, i, &info);
+        else
+            sdb_snapshot_feed(v.snapshot, t, i, &info);
+        listing_text(l, s->name);
+        listing_text(l, view_name(v, t));
+        listing_text(l, info.name);
+        listing_integer(l, (int64_t)info.acknowledged);
+        listing_integer(l, (int64_t)info.revision);
+        listing_integer(l, (int64_t)info.rows);
+        listing_integer(l, (int64_t)info.deletions);
+        listing_integer(l, (int64_t)info.bytes);
+    }
+    return SQLITE_OK;
+}
+
+static int feeds_fill(conn *c, listing *l, char **err)
+{
+    (void)err;
+    return each_table(c, l, feeds_add);
+}
+
+/* End a feed, in the transaction like any change. */
+static int feeds_remove(conn *c, const listing *l, int row, char **err)
+{
+    sdb_value in = listing_value(l, row, FEED_STORE);
+    sdb_value of = listing_value(l, row, FEED_TABLE);
+    sdb_value name = listing_value(l, row, FEED_NAME);
+    store *s = store_find(c, in.type == SDB_NULL ? NULL : in.u.p);
+    sdb_table *table;
+    int rc = lock_take_named(s, of.u.p, "statedb_feeds", &table, err);
+
+    if (rc)
+        return rc;
+    rc = table ? sdb_txn_drop_feed(s->txn, table, name.u.p) : SDB_DONE;
+    if (rc >= 0)
+        return SQLITE_OK;
+    *err = sqlite3_mprintf("statedb: statedb_feeds: %s", sdb_errmsg(rc));
+    return *err ? error_code(rc) : SQLITE_NOMEM;
+}
+
+static const listing_module feeds_module = {
+    .name = "statedb_feeds",
+    .columns = "store TEXT, tbl_name TEXT, name TEXT, acknowledged INTEGER, revision INTEGER, "
+               "rows INTEGER, deletions INTEGER, bytes INTEGER",
+    .n_columns = 8,
+    .fill = feeds_fill,
+    .remove = feeds_remove,
+};
+
 /* ---------------------------------------------------------------- statedb_locks */
 
 typedef struct lock_list {
@@ -222,7 +283,8 @@ static const listing_module stats_module = {
 
 int system_tables_register(conn *c)
 {
-    const listing_module *modules[] = {&tables_module, &indexes_module, &locks_module, &stats_module};
+    const listing_module *modules[] = {&tables_module, &indexes_module, &feeds_module,
+                                       &locks_module, &stats_module};
     int rc = SQLITE_OK;
 
     for (size_t i = 0; !rc && i < sizeof modules / sizeof *modules; i++)

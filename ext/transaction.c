@@ -134,10 +134,23 @@ static void txn_end(conn *c)
     view_end_all(c);
 }
 
-void txn_forget_statement(conn *c)
+static void txn_forget_statement(conn *c)
 {
     sqlite3_finalize(c->enroll);
     c->enroll = NULL;
+}
+
+void txn_object_come(conn *c)
+{
+    c->n_writable++;
+}
+
+void txn_object_gone(conn *c)
+{
+    if (--c->n_writable > 0)
+        return;
+    txn_forget_statement(c);
+    witness_forget_statement(c);
 }
 
 int txn_verify(conn *c)

@@ -24,6 +24,7 @@ int view_prepare_shared(store *s, char **err)
     conn *c = s->conn;
 
     s->is_blank = false;
+    s->is_bound = true;
     if (c->manager || witness_is_there(c) ||
         (sqlite3_get_autocommit(c->db) && sqlite3_txn_state(c->db, NULL) != SQLITE_TXN_WRITE))
         return SQLITE_OK;
@@ -59,8 +60,10 @@ void view_end(store *s, view v)
 
 void view_close(store *s)
 {
-    if (!is_kept(s))
-        sdb_snapshot_drop(s->snapshot);
+    if (is_kept(s))
+        return;
+    sdb_snapshot_drop(s->snapshot);
+    s->is_bound = false;
 }
 
 void view_end_all(conn *c)
@@ -86,7 +89,8 @@ int view_keep(conn *c)
 
 int view_begin_txn(store *s)
 {
-    bool is_first = !is_kept(s) || !sdb_snapshot_held(s->snapshot);
+    bool is_first = !is_kept(s) || !sdb_snapshot_held(s->snapshot) || !s->is_bound ||
+                    s->snapshot_writes != s->n_writes; /* own commits do not make it stale */
 
     s->is_blank = is_first;
     s->txn_writes = s->n_writes;
@@ -98,7 +102,7 @@ void view_abort_txn(store *s)
     bool is_same = s->snapshot_writes == s->txn_writes;
 
     if (is_kept(s) && !sdb_snapshot_held(s->snapshot))
-        is_same = sdb_txn_snapshot(s->txn, s->snapshot) == SDB_OK;
+        s->is_bound = is_same = sdb_txn_snapshot(s->txn, s->snapshot) == SDB_OK;
     sdb_txn_abort(s->txn);
     s->txn = NULL;
     s->n_writes++;

@@ -279,6 +279,118 @@ static void test_uncommitted(void **state)
     fixture_close(&f);
 }
 
+/* The revisions that a feed shows in a transaction, as digits; and the first of them is the next one. */
+static void assert_shown(fixture *f, sdb_txn *txn, const char *feed, const char *expected)
+{
+    char shown[100];
+    uint64_t revision = 0;
+    size_t n = 0;
+    int rc;
+    assert_int_equal(sdb_changes_open_txn(f->changes, txn, f->snap, f->t, feed), SDB_OK);
+    while ((rc = sdb_changes_next(f->changes)) == SDB_OK)
+        shown[n++] = (char)('0' + sdb_row_revision(sdb_changes_row(f->changes)));
+    shown[n] = 0;
+    assert_int_equal(rc, SDB_DONE);
+    assert_string_equal(shown, expected);
+    assert_int_equal(sdb_txn_next_change(txn, f->t, feed, &revision), *expected ? SDB_OK : SDB_DONE);
+    assert_int_equal(revision, *expected ? *expected - '0' : 0);
+}
+
+/* In a transaction: what was committed before, less what it has acknowledged; nothing of its own. */
+static void test_in_transactions(void **state)
+{
+    (void)state;
+    static fixture f;
+    sdb_feed_info info;
+    uint64_t revision;
+    int sp;
+    fixture_open(&f);
+    sdb_txn *txn = begin(&f);
+    for (int i = 1; i <= 4; i++)
+        put(txn, f.t, i, i);
+    assert_int_equal(sdb_txn_create_feed(txn, f.t, "first"), SDB_OK);
+    assert_int_equal(sdb_txn_create_feed(txn, f.t, "FIRST"), SDB_EXISTS);
+    delete (txn, f.t, 2);
+    assert_shown(&f, txn, "first", "");
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+
+    txn = begin(&f);
+    assert_shown(&f, txn, "First", "1345");
+    put(txn, f.t, 1, 9);
+    delete (txn, f.t, 3);
+    assert_shown(&f, txn, "first", "1345");
+    assert_int_equal(sdb_txn_acknowledge(txn, f.t, "first", 3), SDB_OK);
+    assert_shown(&f, txn, "first", "45");
+    assert_int_equal(sdb_txn_savepoint(txn, &sp), SDB_OK);
+    assert_int_equal(sdb_txn_acknowledge(txn, f.t, "first", 5), SDB_OK);
+    assert_shown(&f, txn, "first", "");
+    assert_int_equal(sdb_txn_rollback_to(txn, sp), SDB_OK);
+    assert_shown(&f, txn, "first", "45");
+    assert_int_equal(sdb_txn_drop_feed(txn, f.t, "first"), SDB_OK);
+    assert_int_equal(sdb_txn_find_feed(txn, f.t, "first"), -1);
+    assert_int_equal(sdb_changes_open_txn(f.changes, txn, f.snap, f.t, "first"), SDB_MISUSE);
+    assert_int_equal(sdb_txn_next_change(txn, f.t, "first", &revision), SDB_MISUSE);
+    assert_int_equal(sdb_txn_create_feed(txn, f.t, "first"), SDB_OK); /* another one */
+    assert_shown(&f, txn, "first", "");
+    assert_int_equal(sdb_txn_rollback_to(txn, sp), SDB_OK);
+    assert_int_equal(sdb_txn_feeds(txn, f.t), 1);
+    sdb_txn_feed(txn, f.t, 0, &info); /* with its own changes: row 4 and 1, graves 2 and 3 */
+    assert_string_equal(info.name, "first");
+    assert_int_equal(info.rows, 2);
+    assert_int_equal(info.deletions, 2);
+    assert_true(info.bytes >= 32);
+    assert_int_equal(info.acknowledged, 3);
+    assert_int_equal(info.revision, 7);
+
+    /* What is being read outlives it. */
+    assert_int_equal(sdb_changes_open_txn(f.changes, txn, f.snap, f.t, "first"), SDB_OK);
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+    txn = begin(&f);
+    assert_int_equal(sdb_txn_acknowledge(txn, f.t, "first", 7), SDB_OK);
+    for (int i = 1; i <= 4; i++)
+        delete (txn, f.t, i);
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+    for (int i = 4; i <= 5; i++) {
+        assert_int_equal(sdb_changes_next(f.changes), SDB_OK);
+        assert_int_equal(sdb_row_revision(sdb_changes_row(f.changes)), i);
+        assert_int_equal(sdb_row_value(f.t, sdb_changes_row(f.changes), 1).u.i, i == 4 ? 4 : 2);
+    }
+    assert_int_equal(sdb_changes_next(f.changes), SDB_DONE);
+    sdb_snapshot_drop(f.snap);
+    f.f[0].is_there = true;
+    fixture_close(&f);
+}
+
+/* Seeking goes behind a revision, but not before what has been acknowledged. */
+static void test_seek(void **state)
+{
+    (void)state;
+    static fixture f;
+    fixture_open(&f);
+    assert_int_equal(sdb_changes_seek(f.changes, 0), SDB_MISUSE);
+    sdb_txn *txn = begin(&f);
+    for (int i = 1; i <= 9; i++)
+        put(txn, f.t, i, i);
+    assert_int_equal(sdb_txn_create_feed(txn, f.t, "first"), SDB_OK);
+    for (int i = 1; i <= 9; i += 2)
+        delete (txn, f.t, i); /* 10 .. 14 */
+    assert_int_equal(sdb_txn_acknowledge(txn, f.t, "first", 4), SDB_OK);
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+    sdb_snapshot_take(f.snap);
+    assert_int_equal(sdb_changes_open(f.changes, f.snap, f.t, "first"), SDB_OK);
+    for (uint64_t behind = 0; behind < 20; behind++) {
+        assert_int_equal(sdb_changes_seek(f.changes, behind), SDB_OK);
+        uint64_t expected = behind < 6 ? 6 : behind < 8 ? 8 : behind < 10 ? 10 : behind + 1;
+        int rc = sdb_changes_next(f.changes);
+        assert_int_equal(rc, expected <= 14 ? SDB_OK : SDB_DONE);
+        if (rc == SDB_OK)
+            assert_int_equal(sdb_row_revision(sdb_changes_row(f.changes)), expected);
+    }
+    sdb_snapshot_drop(f.snap);
+    f.f[0].is_there = true;
+    fixture_close(&f);
+}
+
 #define TRY(call)                                \
     do {                                         \
         rc = (call);                             \
@@ -348,6 +460,8 @@ int main(void)
         cmocka_unit_test(test_followers),
         cmocka_unit_test(test_slowest),
         cmocka_unit_test(test_uncommitted),
+        cmocka_unit_test(test_in_transactions),
+        cmocka_unit_test(test_seek),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -241,6 +241,50 @@ static const step steps_multi[] = {
     {"DELETE FROM u", NULL},
 };
 
+/* Feeds. What they show is written down. */
+static const step steps_feed[] = {
+    {"CREATE VIRTUAL TABLE t USING statedb(a, id INTEGER PRIMARY KEY, b TEXT COLLATE NOCASE, store=feeds)",
+     "CREATE TABLE t(a, id INTEGER PRIMARY KEY, b)"},
+    {"INSERT INTO t VALUES('one', 1, 'long enough for a block of its own, which it must have'), ('two', 2, NULL)",
+     NULL},
+    {"CREATE VIRTUAL TABLE f USING statedb_feed(main.t)", "CREATE TABLE f(x)"},
+    {"CREATE VIRTUAL TABLE g USING statedb_feed(nobody)", "SELECT nothing"},
+    {"SELECT _revision, _op, id, a, _rowid FROM f WHERE _revision > '0' AND rowid <= 9 ORDER BY 1",
+     "VALUES(1, 'upsert', 1, 'one', 1), (2, 'upsert', 2, 'two', 2)"},
+    {"DELETE FROM f WHERE _revision = 2", "SELECT nothing"},
+    {"DELETE FROM f WHERE _revision <= 1", "SELECT 1 WHERE 0"},
+    {"BEGIN", NULL},
+    {"DELETE FROM t WHERE id = 2", NULL},
+    {"REPLACE INTO t(a, id) VALUES('three', 3)", NULL},
+    {"SELECT f._revision, f.a FROM f JOIN t USING (id)", "SELECT 1 WHERE 0"},
+    {"SELECT f._revision, f.a FROM f LEFT JOIN t USING (id, a)", "SELECT 2, 'two'"},
+    {"SAVEPOINT one", NULL},
+    {"DELETE FROM f", "SELECT 1 WHERE 0"},
+    {"SELECT count(*) FROM f", "SELECT 0"},
+    {"CREATE VIRTUAL TABLE temp.g USING statedb_feed(t)", "CREATE TABLE temp.g(x)"},
+    {"DELETE FROM t WHERE id = 1", NULL},
+    {"ROLLBACK TO one", NULL},
+    {"SELECT _revision FROM f", "SELECT 2"},
+    {"DELETE FROM t WHERE id = 1", NULL},
+    {"COMMIT", NULL},
+    {"SELECT _revision, _op, a, length(b) FROM f",
+     "VALUES(3, 'delete', 'two', NULL), (4, 'upsert', 'three', NULL), (5, 'delete', 'one', 54)"},
+    {"CREATE VIRTUAL TABLE temp.g USING statedb_feed(t)", "CREATE TABLE temp.g(x)"},
+    {"SELECT store, tbl_name, name, acknowledged, rows, deletions FROM statedb_feeds",
+     "VALUES('feeds', 't', 'f', 1, 1, 2), ('feeds', 't', 'g', 0, 1, 0)"},
+    {"DELETE FROM f", "SELECT 1 WHERE 0"},
+    {"DELETE FROM statedb_feeds WHERE name = 'g'", "SELECT 1 WHERE 0"},
+    {"SELECT name, deletions FROM statedb_feeds", "SELECT 'f', 0"},
+    {"ALTER TABLE t RENAME TO u", NULL},
+    {"DROP TABLE f", NULL},
+    {"CREATE VIRTUAL TABLE f USING statedb_feed(u)", "CREATE TABLE f(x)"},
+    {"SELECT count(*) FROM f", "SELECT 0"},
+    {"DROP TABLE f", NULL},
+    {"SELECT count(*) FROM statedb_feeds", "SELECT 0"},
+    {"DROP TABLE u", NULL},
+    {"DROP TABLE g", NULL},
+};
+
 /* clang-format on */
 
 static const script all = {NULL, steps_all, sizeof steps_all / sizeof *steps_all};
@@ -248,6 +292,7 @@ static const script young = {"BEGIN; SAVEPOINT one", steps_young,
                              sizeof steps_young / sizeof *steps_young};
 static const script prefix = {NULL, steps_prefix, sizeof steps_prefix / sizeof *steps_prefix};
 static const script multi = {NULL, steps_multi, sizeof steps_multi / sizeof *steps_multi};
+static const script feed = {NULL, steps_feed, sizeof steps_feed / sizeof *steps_feed};
 static const script shared = {NULL, steps_shared, sizeof steps_shared / sizeof *steps_shared};
 
 enum { LIMIT = 20000 };
@@ -571,6 +616,13 @@ static void test_faults_of_refusals(void **state)
     }
 }
 
+static void test_faults_in_feeds(void **state)
+{
+    (void)state;
+    sweep(&feed, false);
+    sweep(&feed, true);
+}
+
 static void test_faults_in_shared_stores(void **state)
 {
     (void)state;
@@ -669,6 +721,7 @@ int main(void)
         cmocka_unit_test(test_faults_of_prefixes),
         cmocka_unit_test(test_faults_in_shared_stores),
         cmocka_unit_test(test_attach),
+        cmocka_unit_test(test_faults_in_feeds),
         cmocka_unit_test(test_faults_of_multi),
         cmocka_unit_test(test_faults_of_refusals),
     };
