@@ -71,9 +71,9 @@ struct conn {
     vtable *wanted; /* lock.c: tables to be locked by the statement that is running */
 
     /* witness.c */
-    bool is_witnessed;   /* the end of this SQLite transaction, or statement, will be told */
+    bool is_witnessed;       /* the end of this SQLite transaction, or statement, will be told */
     struct witness *witness; /* the file that does it, or NULL */
-    sqlite3_stmt *call;  /* the SELECT that calls it */
+    sqlite3_stmt *call;      /* the SELECT that calls it */
 
     /* transaction.c */
     sqlite3_vtab *manager; /* the manager's object that takes part in this SQLite transaction */
