@@ -581,7 +581,10 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
         c->has_doubt = true; /* plan.c: path_is_single */
         return SQLITE_SCHEMA;
     }
-    rc = cursor_begin(cur);
+    if (c->arming)
+        rc = watch_ranges(cur);
+    if (rc == SQLITE_OK)
+        rc = cursor_begin(cur);
     if (rc == SQLITE_OK && p->n_order && (cur->is_wide || cur->path != &p->path))
         rc = cursor_sort(cur);
     return rc;

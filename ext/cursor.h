@@ -113,6 +113,19 @@ int distinct_next(cursor *cur, const sdb_row *row);
 /* Forget copies of values, but for room to be used again. */
 void held_clear(cursor *cur);
 
+/* ---------------------------------------------------------------- watch_sql.c */
+
+/* With conn.arming set, before it is read: that the result depends on this range of the index that core
+** is open on; on what is found by a prefix; on all ranges of the cursor, those of its list included. */
+int watch_range(cursor *cur, const sdb_range *range);
+int watch_prefix(cursor *cur, sdb_prefix_op op, const sdb_value *prefix);
+int watch_ranges(cursor *cur);
+
+static inline bool is_watched(const cursor *cur)
+{
+    return cursor_vtable(cur)->conn->arming != NULL;
+}
+
 /* ---------------------------------------------------------------- automatic.c */
 
 /* Let core, which is open on an index of the table, read another that is made now. */

@@ -34,6 +34,7 @@
 **     snapshot_sql.c snapshots with names
 **     diff_sql.c     statedb_diff(): what differs between two moments
 **     feed_vtab.c    feeds as tables
+**     watch_sql.c    watches: statedb_watches, statedb_wait()
 **
 ** Nothing that matters lives in an sqlite3_vtab: SQLite replaces those objects in the middle of
 ** transactions. All state belongs to the connection (struct conn), the store (core/statedb.h) and
@@ -53,6 +54,7 @@ typedef struct store store;
 typedef struct vtable vtable;
 typedef struct cursor cursor;
 typedef struct checker checker;
+typedef struct watch watch;
 
 /* Everything of one SQLite connection. Counted: by the module's client data and by each vtab
 ** object, because SQLite destroys the two in either order. */
@@ -74,6 +76,10 @@ struct conn {
     bool is_witnessed;       /* the end of this SQLite transaction, or statement, will be told */
     struct witness *witness; /* the file that does it, or NULL */
     sqlite3_stmt *call;      /* the SELECT that calls it */
+
+    /* watch_sql.c */
+    watch *watches;
+    watch *arming; /* the one whose query is running, to find out what it reads; or NULL */
 
     /* transaction.c */
     sqlite3_vtab *manager; /* the manager's object that takes part in this SQLite transaction */
@@ -103,6 +109,8 @@ struct store {
     int64_t txn_writes;      /* n_writes when the txn began */
     cursor *idle;            /* closed cursors, kept for the next xOpen */
     cursor *parked; /* closed, but holding rows that the running statement may still point to */
+
+    sdb_watch_set *watched; /* watch_sql.c: what is being waited for; NULL: nothing */
 
     /* transaction.c */
     int level_base;  /* SQLite's savepoint levels below this one: the txn's beginning */
@@ -412,6 +420,11 @@ int diff_register(conn *c);
 /* ---------------------------------------------------------------- feed_vtab.c */
 
 int feed_register(conn *c);
+
+/* ---------------------------------------------------------------- watch_sql.c */
+
+int watches_register(conn *c);
+void watches_free(conn *c);
 
 /* ---------------------------------------------------------------- prefix_sql.c */
 

@@ -162,6 +162,8 @@ static int listing_connect(sqlite3 *db, void *aux, int argc, const char *const *
     sqlite3_free(sql);
     if (!rc && of->module->is_harmless)
         rc = sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+    if (!rc && of->module->is_direct)
+        rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
     t = rc ? NULL : sqlite3_malloc(sizeof *t);
     if (!t)
         return rc ? rc : SQLITE_NOMEM;

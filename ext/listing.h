@@ -26,6 +26,7 @@ typedef struct listing_module {
     const char *columns; /* of its declaration: "name TEXT, rows INTEGER" */
     int n_columns;
     bool is_harmless; /* to be used in views and triggers that somebody else may have written */
+    bool is_direct;   /* not to be used in any view or trigger */
 
     int (*fill)(conn *c, listing *l, char **err); /* n_columns values for each row */
 

@@ -109,6 +109,12 @@ int multi_filter(cursor *cur, sqlite3_value *in)
         range.upper = &end;
         range.upper_open = true;
     }
+    if (is_watched(cur))
+        rc = watch_range(cur, &range);
+    if (rc != SQLITE_OK) {
+        sqlite3_free(room);
+        return rc;
+    }
     rc = sdb_cursor_seek(cur->core, &range);
     sqlite3_free(room);
     if (rc < 0)

@@ -122,8 +122,10 @@ static int filter_longest(cursor *cur, const sdb_prefix *x)
     sdb_range all = {.reverse = cur->plan->reverse};
     int longest = -1;
     int rc_gather = SQLITE_OK;
-    int rc = sdb_cursor_seek(cur->core, &all);
+    int rc = is_watched(cur) ? watch_range(cur, &all) : SQLITE_OK;
 
+    if (rc == SQLITE_OK)
+        rc = sdb_cursor_seek(cur->core, &all);
     for (size_t seen = 1; rc == SDB_OK && !rc_gather; seen++, rc = sdb_cursor_next(cur->core)) {
         if (seen % STOP_EVERY == 0 && conn_is_interrupted(cursor_vtable(cur)->conn))
             return SQLITE_INTERRUPT;
@@ -160,7 +162,9 @@ int prefix_filter(cursor *cur, sqlite3_value *in)
         rc = sdb_cursor_seek_prefix(cur->core, (sdb_prefix_op)p->function->op, &v, false);
         if (rc != SDB_NOTPREFIX) {
             cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
-            return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
+            if (rc < 0)
+                return error_core(cursor_vtable(cur), rc);
+            return is_watched(cur) ? watch_prefix(cur, (sdb_prefix_op)p->function->op, &v) : SQLITE_OK;
         }
     }
     wrong = sdb_prefix_from(&v, &x);

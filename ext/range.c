@@ -49,15 +49,21 @@ static bool is_behind_list(const cursor *cur, int n_eq)
 }
 
 /* How many rows, of those with the first n_eq values in place, have the next column in a range.
-** What lies behind a list is not counted: there may be some. */
+** What lies behind a list is not counted: there may be some. An SQLite code. */
 static int count_between(cursor *cur, int n_eq, const sdb_value *lower, const sdb_value *end,
                          uint64_t *out)
 {
     sdb_range range = {
         .eq = cur->eq, .n_eq = (uint16_t)n_eq, .lower = lower, .upper = end, .upper_open = true};
 
+    int rc = SQLITE_OK;
+
     *out = 1;
-    return is_behind_list(cur, n_eq) ? SDB_OK : sdb_cursor_count(cur->core, &range, out);
+    if (is_behind_list(cur, n_eq))
+        return SQLITE_OK;
+    if (is_watched(cur))
+        rc = watch_range(cur, &range);
+    return rc ? rc : error_core(cursor_vtable(cur), sdb_cursor_count(cur->core, &range, out));
 }
 
 /* Whether a number can stand in the range for all that SQLite may find equal to it. *v becomes what
@@ -68,18 +74,16 @@ static int number_is_exact(cursor *cur, int i, sqlite3_value *in, affinity aff, 
     uint64_t n_look, n_same = 0;
     int rc = count_between(cur, i, &NUMBER_LOOK_FIRST, &NUMBER_LOOK_END, &n_look);
 
-    if (rc == SDB_OK && aff == AFFINITY_TEXT) {
+    if (rc == SQLITE_OK && aff == AFFINITY_TEXT) {
         if (value_get_affinity(in, aff, v) != SQLITE_OK)
             return SQLITE_NOMEM;
         cur->eq[i] = *v;
         sdb_range same = {.eq = cur->eq, .n_eq = (uint16_t)(i + 1)};
         if (text_is_below_numbers_end(v) && !is_behind_list(cur, i)) /* Inf is not */
-            rc = sdb_cursor_count(cur->core, &same, &n_same);
+            rc = error_core(cursor_vtable(cur), sdb_cursor_count(cur->core, &same, &n_same));
     }
-    if (rc < 0)
-        return error_core(cursor_vtable(cur), rc);
-    *out = n_look == n_same;
-    return SQLITE_OK;
+    *out = rc == SQLITE_OK && n_look == n_same;
+    return rc;
 }
 
 /* End the range's equal columns before column i: v, a number as the column stores it, may equal all
@@ -278,17 +282,17 @@ static int range_set_upper(cursor *cur, sqlite3_value *in, affinity aff)
     bool is_text = v->type == SDB_TEXT, is_number = value_is_number(v);
     bool has_numbers = false; /* up to ":" */
     uint64_t n;
-    int rc = SDB_OK;
+    int rc = SQLITE_OK;
 
     cur->range.upper = v;
     cur->range.upper_open = cur->path->upper == SQLITE_INDEX_CONSTRAINT_LT;
     if (is_text && cur->path->upper_is_literal) {
         rc = count_between(cur, cur->range.n_eq, &FIRST_BLOB, NULL, &n);
-        if (n > 0)
+        if (rc == SQLITE_OK && n > 0)
             cur->range.upper = NULL;
     } else if (is_number && aff == AFFINITY_BLOB) {
         rc = count_between(cur, cur->range.n_eq, &NUMBER_LOOK_FIRST, &NUMBER_LOOK_END, &n);
-        has_numbers = n > 0;
+        has_numbers = rc == SQLITE_OK && n > 0;
     } else if (is_number && aff == AFFINITY_TEXT) {
         if (value_get_affinity(in, aff, v) != SQLITE_OK)
             return SQLITE_NOMEM;
@@ -302,7 +306,7 @@ static int range_set_upper(cursor *cur, sqlite3_value *in, affinity aff)
         *v = NUMBER_LOOK_END;
         cur->range.upper_open = true;
     }
-    return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
+    return rc;
 }
 
 /* The bounds of the column behind the equal ones. */

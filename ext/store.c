@@ -190,6 +190,7 @@ void conn_unref(void *p)
     if (--c->n_ref)
         return;
     txn_close(c);
+    watches_free(c);
     for (store *next; c->stores; c->stores = next) {
         next = c->stores->next;
         store_free(c->stores);
