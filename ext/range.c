@@ -55,7 +55,6 @@ static int count_between(cursor *cur, int n_eq, const sdb_value *lower, const sd
 {
     sdb_range range = {
         .eq = cur->eq, .n_eq = (uint16_t)n_eq, .lower = lower, .upper = end, .upper_open = true};
-
     int rc = SQLITE_OK;
 
     *out = 1;
