@@ -522,8 +522,10 @@ static int sets_wait(const waiting *on)
         int64_t turn = n_sets > 1 ? TURN_MS_OF_MANY : TURN_MS;
         sdb_watch *fired;
         int n;
+        if (turn > left)
+            turn = left > 0 ? left : 0; /* less than 0 would be for ever */
         if (s->watched)
-            rc = sdb_watch_set_wait(s->watched, left < turn ? left : turn, 0, &fired, 1, &n);
+            rc = sdb_watch_set_wait(s->watched, turn, 0, &fired, 1, &n);
     }
     return rc == SDB_DONE ? SDB_OK : rc;
 }
