@@ -72,8 +72,17 @@ void sdb_cursor_free(sdb_cursor *cur)
     sdb_unref(db);
 }
 
+static bool version_has(const sdb_version *v, int index)
+{
+    return index == SDB_BY_REVISION ? v->history.feeds != NULL : index >= 0 && index < v->set->n;
+}
+
+/* A range of revisions is one of rowids, in another tree. */
 static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on_txn)
 {
+    bool is_revision = index == SDB_BY_REVISION;
+    if (is_revision)
+        index = SDB_BY_ROWID;
     cur->table = v->table;
     cur->index = on_txn ? sdb_index_ref(v->set->at[index]) : v->set->at[index];
     cur->on_txn = on_txn;
@@ -87,12 +96,14 @@ static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on
     cur->via = is_lpm ? VIA_PREFIXES : kind == SDB_MULTI ? VIA_ENTRIES : VIA_LEAVES;
     sdb_iter_open(&cur->it, &v->set->at[is_lpm ? SDB_BY_ROWID : index]->leaves,
                   v->table->arena.base, is_lpm ? 0 : v->root[index]);
+    if (is_revision)
+        sdb_iter_open(&cur->it, &sdb_revision_leaves, v->table->arena.base, v->history.by_revision);
 }
 
 int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table, int index)
 {
     const sdb_version *v = sdb_snapshot_version(snap, table);
-    if (cur->table || !v || table->db != cur->db || index < 0 || index >= v->set->n)
+    if (cur->table || !v || table->db != cur->db || !version_has(v, index))
         return SDB_MISUSE;
     cursor_set(cur, v, index, false);
     return SDB_OK;
@@ -101,7 +112,7 @@ int sdb_cursor_open(sdb_cursor *cur, const sdb_snapshot *snap, sdb_table *table,
 int sdb_cursor_open_txn(sdb_cursor *cur, sdb_txn *txn, sdb_table *table, int index)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
-    if (cur->table || !v || table->db != cur->db || index < 0 || index >= v->set->n)
+    if (cur->table || !v || table->db != cur->db || !version_has(v, index))
         return SDB_MISUSE;
     int rc = sdb_txn_hold(txn, table, &cur->hold);
     if (rc == SDB_OK)

@@ -168,6 +168,10 @@ typedef struct sdb_table_def {
 ** definition. */
 #define SDB_BY_ROWID 0
 
+/* For cursors, of a table that has a feed (below): its rows by the revision that wrote them, an index of
+** one integer column. */
+#define SDB_BY_REVISION (SDB_MAX_INDEXES + 1)
+
 const char *sdb_table_name(const sdb_table *table); /* as given at creation */
 const char *sdb_table_sql(const sdb_table *table); /* as given at creation; never NULL */
 uint64_t sdb_table_id(const sdb_table *table);     /* differs for every table ever made here */

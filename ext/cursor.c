@@ -188,6 +188,15 @@ static int index_find(const plan *p, view v, const sdb_table *table)
     return i ? i : -1;
 }
 
+/* The number there of the index that the plan is for; is_same: the table has those that the plan was made
+** for. -1: it is not there. Without revisions the rowids will do (is_without_revisions). */
+static int index_in(const plan *p, view v, const sdb_table *table, bool is_same)
+{
+    if (p->index == SDB_BY_REVISION)
+        return view_feeds(v, table) ? p->index : SDB_BY_ROWID;
+    return p->index == SDB_BY_ROWID || is_same ? p->index : index_find(p, v, table);
+}
+
 /* SDB_MISUSE: the table is not there. *is_there: its index is; else core is open by rowid. */
 static int core_open_now(cursor *cur, const plan *p, bool *is_there)
 {
@@ -197,12 +206,10 @@ static int core_open_now(cursor *cur, const plan *p, bool *is_there)
 
     if (rc != SDB_OK)
         return rc;
-    int index = p->index;
-    if (view_indexes_id(v, t->table) != p->indexes_id) {
+    bool is_same = view_indexes_id(v, t->table) == p->indexes_id;
+    if (!is_same)
         t->conn->has_old_plans |= t->store->name != NULL; /* another connection has changed them */
-        if (index != SDB_BY_ROWID)
-            index = index_find(p, v, t->table);
-    }
+    int index = index_in(p, v, t->table, is_same);
     *is_there = index >= 0;
     if (!*is_there)
         index = SDB_BY_ROWID;
@@ -261,9 +268,7 @@ static int core_open_past(cursor *cur, const plan *p, bool *is_there)
 
     if (rc != SQLITE_OK)
         return rc;
-    int index = p->index;
-    if (index != SDB_BY_ROWID && (table != t->table || view_indexes_id(v, table) != p->indexes_id))
-        index = index_find(p, v, table);
+    int index = index_in(p, v, table, table == t->table && view_indexes_id(v, table) == p->indexes_id);
     *is_there = index >= 0;
     cur->index = *is_there ? index : SDB_BY_ROWID;
     rc = sdb_cursor_open(cur->core, cur->past_held, table, cur->index);
@@ -375,6 +380,8 @@ static int core_open(cursor *cur, const plan *p)
 
 sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column)
 {
+    if (column == COLUMN_REVISION)
+        return (sdb_value){.type = SDB_INTEGER, .u.i = (int64_t)sdb_row_revision(row)};
     if (column < 0)
         return (sdb_value){.type = SDB_INTEGER, .u.i = sdb_row_rowid(row)};
     return sdb_row_value(cur->table, row, column);
@@ -544,6 +551,14 @@ static int moment_set(cursor *cur, const plan *p, sqlite3_value **argv, bool *is
     return past_set(cur, name);
 }
 
+/* The last feed has gone since the statement was planned, and its revisions with it; or the snapshot that
+** is read has none. All rows are a range that is wide enough: SQLite checks them. */
+static bool is_without_revisions(const cursor *cur)
+{
+    return cur->path == &cur->plan->path && cur->plan->index == SDB_BY_REVISION &&
+           cur->index != SDB_BY_REVISION;
+}
+
 int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
                   sqlite3_value **argv)
 {
@@ -573,8 +588,12 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
         return p->function->filter(cur, argv[0]);
     if (rc == SQLITE_OK && p->automatic.n_eq)
         rc = filter_set(cur, argv, &is_empty);
-    if (rc == SQLITE_OK && !is_empty)
+    if (rc == SQLITE_OK && !is_empty && is_without_revisions(cur)) {
+        cur->range = (sdb_range){0};
+        cur->is_wide = true;
+    } else if (rc == SQLITE_OK && !is_empty) {
         rc = range_set(cur, argv, &is_empty);
+    }
     if (rc != SQLITE_OK || is_empty)
         return rc;
     if (cur->is_wide && p->is_single) {

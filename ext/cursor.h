@@ -80,15 +80,15 @@ static inline vtable *cursor_vtable(const cursor *cur)
     return (vtable *)cur->base.pVtab;
 }
 
-/* The affinity of a column of the cursor's table; -1: the rowid. */
+/* The affinity of a column of the cursor's table; -1: the rowid; COLUMN_REVISION. */
 static inline affinity column_affinity(const cursor *cur, int column)
 {
     const table_sql *def = cursor_vtable(cur)->def;
 
-    return column == def->rowid_column ? AFFINITY_INTEGER : def->columns[column].affinity;
+    return column == def->rowid_column || column < 0 ? AFFINITY_INTEGER : def->columns[column].affinity;
 }
 
-/* The value of a row in a column; -1: the rowid. */
+/* The value of a row in a column; -1: the rowid; COLUMN_REVISION. */
 sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column);
 
 /* snapshot_sql.c: let the cursor go to the snapshot of this name, or with NULL to the present, core being

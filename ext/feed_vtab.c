@@ -208,6 +208,8 @@ static int feed_join(feed *f)
     if (rc || is_there)
         return rc;
     rc = sdb_txn_create_feed(s->txn, table, f->name);
+    if (!rc)
+        txn_indexes_changed(s, false); /* there may be revisions now */
     return rc == SDB_EXISTS ? SQLITE_OK : feed_error_core(f, rc);
 }
 

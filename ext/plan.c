@@ -85,6 +85,8 @@ static int column_of(const query *q, int column)
 
     if (column < 0)
         return def->rowid_column;
+    if (column == column_revision(def))
+        return COLUMN_REVISION;
     return column < def->n_columns ? column : NO_COLUMN;
 }
 
@@ -92,18 +94,24 @@ static bool column_is_numeric(const query *q, int column)
 {
     const table_sql *def = q->table->def;
 
-    return column == def->rowid_column || def->columns[column].affinity >= AFFINITY_NUMERIC;
+    return column == def->rowid_column || column < 0 || def->columns[column].affinity >= AFFINITY_NUMERIC;
 }
 
 static sdb_collation column_collation(const query *q, int column)
 {
     const table_sql *def = q->table->def;
 
-    return column == def->rowid_column ? SDB_BINARY : def->columns[column].collation;
+    return column == def->rowid_column || column < 0 ? SDB_BINARY : def->columns[column].collation;
 }
 
 static const sdb_index_def *index_def(const query *q, int index)
 {
+    static const sdb_part none = {0};
+    static const sdb_index_def by_revision = {
+        .name = "revision", .unique = true, .n_parts = 1, .parts = &none};
+
+    if (index == SDB_BY_REVISION)
+        return &by_revision;
     return view_index(q->view, q->table->table, index);
 }
 
@@ -116,6 +124,8 @@ static index_part index_part_at(const query *q, int index, int i)
 {
     if (!index)
         return (index_part){.column = q->table->def->rowid_column};
+    if (index == SDB_BY_REVISION)
+        return (index_part){.column = COLUMN_REVISION};
     const sdb_part *part = &index_def(q, index)->parts[i];
     return (index_part){part->column, (sdb_collation)part->collation, part->desc};
 }
@@ -302,9 +312,9 @@ static bool path_orders(const query *q, path *p)
 {
     const sqlite3_index_info *info = q->info;
     int n_parts = index_parts(q, p->index), n = path_next_part(p, 0);
-    bool has_direction = false, has_rowid = !p->index && p->n_eq && p->list < 0;
+    bool has_direction = false, is_unique = !p->index && p->n_eq && p->list < 0;
 
-    for (int i = 0; i < info->nOrderBy && !has_rowid && !p->is_key; i++) {
+    for (int i = 0; i < info->nOrderBy && !is_unique && !p->is_key; i++) {
         int column = column_of(q, info->aOrderBy[i].iColumn);
         bool reverse = info->aOrderBy[i].desc;
         if (column == NO_COLUMN)
@@ -320,7 +330,7 @@ static bool path_orders(const query *q, path *p)
         } else if (column != q->table->def->rowid_column) {
             return false;
         }
-        has_rowid = column == q->table->def->rowid_column;
+        is_unique = column == q->table->def->rowid_column || column == COLUMN_REVISION;
         if (has_direction && reverse != p->reverse)
             return false;
         p->reverse = reverse;
@@ -349,7 +359,7 @@ static int path_distinct(const query *q, const path *p)
     int distinct = sqlite3_vtab_distinct(q->info);
 
     if (distinct < 2 || !p->is_ordered || p->list >= 0 || p->n_filter || p->function >= 0 ||
-        p->is_key || !p->index)
+        p->is_key || !p->index || p->index == SDB_BY_REVISION)
         return 0;
     for (int i = 0; i < p->n_ordered; i++) {
         index_part part = index_part_at(q, p->index, i);
@@ -443,7 +453,7 @@ static bool path_count(query *q, const path *p, double *out, int *n_open)
         is_known = constraint_value(q, path_find_eq(q, p, i), index_part_at(q, p->index, i).column, &eq[i]);
     if (!is_known || (p->lower < 0 && p->upper < 0 && p->n_eq == 0)) {
         *n_open = (p->lower >= 0) + (p->upper >= 0);
-        return p->n_eq && p->index &&
+        return p->n_eq && p->index && p->index != SDB_BY_REVISION &&
                estimate_key(q->now, q->table, p->index, p->n_eq, &q->cursor, out) == SDB_OK;
     }
     int column = p->n_eq < index_parts(q, p->index) ? index_part_at(q, p->index, p->n_eq).column : 0;
@@ -602,6 +612,8 @@ static path path_best(query *q, int of_table)
             if ((of_table < 0 || k == of_table) && function_fits(q, i, k))
                 path_improve(q, &best, path_function(q, i, k));
     }
+    if (of_table < 0 && view_feeds(q->now, q->table->table))
+        path_improve(q, &best, path_try(q, SDB_BY_REVISION));
     return best;
 }
 
@@ -630,7 +642,7 @@ static int query_find_of_table(const query *q, int *out)
     *out = -1;
     for (int k = 0; k < q->info->nConstraint; k++) {
         const index_function *f = constraint_function(q, k);
-        if (!f || !f->is_of_table || column_of(q, q->info->aConstraint[k].iColumn) == NO_COLUMN)
+        if (!f || !f->is_of_table || column_of(q, q->info->aConstraint[k].iColumn) <= NO_COLUMN)
             continue;
         if (!q->info->aConstraint[k].usable)
             return SQLITE_CONSTRAINT; /* the other tables of a join come first */
@@ -685,7 +697,9 @@ static void text_add_term(const query *q, plan *p, size_t *n, bool is_first, int
                           const char *says)
 {
     const char *sep = is_first ? "(" : " AND ";
-    const char *name = column < 0 ? "rowid" : q->table->def->columns[column].name;
+    const char *name = column == COLUMN_REVISION ? "_revision"
+                       : column < 0              ? "rowid"
+                                                 : q->table->def->columns[column].name;
 
     if (PLAN_TEXT - *n > TEXT_RESERVE)
         text_add(p, n, "%s%!.20s%s", sep, name, says);
@@ -706,13 +720,14 @@ typedef struct writer {
     bool is_inexact; /* a column used already may make the range a wide one (range.c) */
 } writer;
 
-/* Let constraint k be the next argument of xFilter. */
+/* Let constraint k be the next argument of xFilter. (The revisions may be gone with the last feed when the
+** statement runs.) */
 static int16_t writer_use(writer *w, int k, bool is_exact)
 {
     struct sqlite3_index_constraint_usage *usage = &w->q->info->aConstraintUsage[k];
 
     usage->argvIndex = ++w->n_args;
-    usage->omit = is_exact;
+    usage->omit = is_exact && w->path->index != SDB_BY_REVISION;
     return (int16_t)(w->n_args - 1);
 }
 
@@ -848,7 +863,7 @@ static bool path_is_single(const query *q, const path *p)
     const conn *c = q->table->conn;
     bool is_update = q->info->colUsed == ~(sqlite3_uint64)0 && q->table->def->n_columns < 61;
 
-    if (!p->is_key)
+    if (!p->is_key || p->index == SDB_BY_REVISION)
         return false;
     if (is_update && !c->has_doubt)
         return true;

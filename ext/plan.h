@@ -18,6 +18,9 @@
 
 enum { PLAN_TEXT = 256 };
 
+/* As a column: of SDB_BY_REVISION. */
+enum { COLUMN_REVISION = -3 };
+
 typedef enum {
     TERM_EQ = 1, /* = one value: NULL equals nothing */
     TERM_IS,     /* IS one value, IS NULL */
@@ -25,7 +28,7 @@ typedef enum {
 } term_op;
 
 typedef struct plan_term {
-    int16_t column; /* of the table; -1: the rowid */
+    int16_t column; /* of the table; -1: the rowid; or COLUMN_REVISION */
     int16_t arg;    /* of an equal column: its value's place among xFilter's arguments */
     uint8_t op;     /* of an equal column: term_op */
     bool is_filter; /* of an equal column of the automatic path: the index has it not */

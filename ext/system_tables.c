@@ -130,7 +130,7 @@ enum { FEED_STORE, FEED_TABLE, FEED_NAME };
 
 static int feeds_add(listing *l, store *s, view v, const sdb_table *t)
 {
-    int n = v.txn ? sdb_txn_feeds(v.txn, t) : sdb_snapshot_feeds(v.snapshot, t);
+    int n = view_feeds(v, t);
 
     for (int i = 0; i < n; i++) {
         sdb_feed_info info;

@@ -78,6 +78,14 @@ static inline sdb_table *view_table(view v, const char *name)
     return v.txn ? sdb_txn_table(v.txn, name) : sdb_snapshot_table(v.snapshot, name);
 }
 
+/* How many feeds the table has; with one, it has SDB_BY_REVISION. */
+static inline int view_feeds(view v, const sdb_table *table)
+{
+    return v.txn        ? sdb_txn_feeds(v.txn, table)
+           : v.snapshot ? sdb_snapshot_feeds(v.snapshot, table)
+                        : 0;
+}
+
 /* All tables: the first after NULL, NULL after the last. */
 static inline sdb_table *view_next_table(view v, const sdb_table *after)
 {

@@ -98,13 +98,22 @@ SELECT changes();
 UPDATE uni SET comment = 'too late' WHERE code = '20BF' AND _revision = 7540;
 SELECT changes();
 
--- 10. Memory: what is deleted is free at once. Only what a running SELECT can still see is kept.
+-- 10. A feed is a table of what has happened since its reader acknowledged: here, two changes.
+
+CREATE VIRTUAL TABLE uni_feed USING statedb_feed(uni);
+DELETE FROM uni_feed;
+UPDATE uni SET comment = 'yen' WHERE code = '00A5';
+DELETE FROM uni WHERE code = 'FFE5';
+SELECT _revision, _op, code, name FROM uni_feed;
+DROP TABLE uni_feed;
+
+-- 11. Memory: what is deleted is free at once. Only what a running SELECT can still see is kept.
 
 SELECT count(*) AS characters, statedb_memory('live') / 1000000 AS megabytes FROM uni;
 DELETE FROM uni;
 SELECT statedb_memory('live') AS live, statedb_memory('retired') AS retired;
 
--- 11. And every structure can be checked, at any time.
+-- 12. And every structure can be checked, at any time.
 
 INSERT INTO uni(uni) VALUES ('integrity-check');
 

@@ -391,6 +391,56 @@ static void test_seek(void **state)
     fixture_close(&f);
 }
 
+/* Rows by revision, as an index: in snapshots, and in a transaction with its own changes. */
+static void assert_revisions(sdb_cursor *cur, int64_t above, bool reverse, const char *ids)
+{
+    sdb_value lower = {.type = SDB_INTEGER, .u.i = above};
+    sdb_range range = {.lower = &lower, .lower_open = true, .reverse = reverse};
+    char found[100];
+    uint64_t n = 0, count;
+    for (int rc = sdb_cursor_seek(cur, &range); rc == SDB_OK; rc = sdb_cursor_next(cur))
+        found[n++] = (char)('0' + sdb_row_rowid(sdb_cursor_row(cur)));
+    found[n] = 0;
+    assert_string_equal(found, ids);
+    assert_int_equal(sdb_cursor_count(cur, &range, &count), SDB_OK);
+    assert_int_equal(count, n);
+}
+
+static void test_by_revision(void **state)
+{
+    (void)state;
+    static fixture f;
+    sdb_cursor *cur;
+    fixture_open(&f);
+    sdb_txn *txn = begin(&f);
+    assert_int_equal(sdb_cursor_new(f.db, &cur), SDB_OK);
+    for (int i = 1; i <= 5; i++)
+        put(txn, f.t, i, i);
+    assert_int_equal(sdb_cursor_open_txn(cur, txn, f.t, SDB_BY_REVISION), SDB_MISUSE);
+    assert_int_equal(sdb_txn_create_feed(txn, f.t, "first"), SDB_OK);
+    put(txn, f.t, 2, 9);
+    delete (txn, f.t, 3);
+    assert_int_equal(sdb_cursor_open_txn(cur, txn, f.t, SDB_BY_REVISION), SDB_OK);
+    put(txn, f.t, 1, 9);
+    assert_revisions(cur, 0, false, "1452");
+    assert_revisions(cur, 1, true, "254");
+    sdb_cursor_close(cur);
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+    sdb_snapshot_take(f.snap);
+    assert_int_equal(sdb_cursor_open(cur, f.snap, f.t, SDB_BY_REVISION), SDB_OK);
+    txn = begin(&f); /* the feed goes, and with it the tree; not what is being read */
+    assert_int_equal(sdb_txn_drop_feed(txn, f.t, "first"), SDB_OK);
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+    assert_revisions(cur, 4, false, "521");
+    assert_revisions(cur, 6, true, "1");
+    sdb_cursor_close(cur);
+    sdb_snapshot_take(f.snap);
+    assert_int_equal(sdb_cursor_open(cur, f.snap, f.t, SDB_BY_REVISION), SDB_MISUSE);
+    sdb_snapshot_drop(f.snap);
+    sdb_cursor_free(cur);
+    fixture_close(&f);
+}
+
 #define TRY(call)                                \
     do {                                         \
         rc = (call);                             \
@@ -462,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_uncommitted),
         cmocka_unit_test(test_in_transactions),
         cmocka_unit_test(test_seek),
+        cmocka_unit_test(test_by_revision),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,7 +171,7 @@ static void test_snapshots(void **state)
 static void test_numbers(void **state)
 {
     (void)state;
-    static const int WRONG[] = {-1, 3, 4, 64, 65, INT32_MIN, INT32_MAX};
+    static const int WRONG[] = {-1, 3, 4, 64, 66, INT32_MIN, INT32_MAX};
     fixture f;
     sdb_feed_info feed;
     sdb_watch *watch;
@@ -206,6 +206,11 @@ static void test_numbers(void **state)
         MISUSE(sdb_txn_rollback_to(txn, n));
         MISUSE(sdb_txn_release(txn, n));
     }
+    assert_null(sdb_txn_index(txn, f.mine.t, SDB_BY_REVISION)); /* that is for cursors alone */
+    assert_null(sdb_stage_clash(txn, SDB_BY_REVISION, NULL));
+    MISUSE(sdb_txn_drop_index(txn, f.mine.t, SDB_BY_REVISION));
+    MISUSE(sdb_watch_arm(watch, f.mine.snap, f.mine.t, SDB_BY_REVISION, &(sdb_range){0}));
+    MISUSE(sdb_snapshot_find_many(f.mine.snap, f.mine.t, SDB_BY_REVISION, &k, 1, &row));
     assert_null(sdb_table_index(f.mine.t, 0));
     assert_null(sdb_txn_index(txn, f.mine.t, 0));
     MISUSE(sdb_txn_drop_index(txn, f.mine.t, 0));

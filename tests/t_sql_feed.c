@@ -458,6 +458,8 @@ static void *follower_run(void *p)
     while (run(db, text, "CREATE VIRTUAL TABLE temp.f%d USING statedb_feed(t)", feed))
         if (strcmp(text, "database is locked") != 0 && !strstr(text, "another connection"))
             return strdup(text);
+        else
+            sched_yield();
     run(db, text, "CREATE TABLE copy(id INTEGER PRIMARY KEY, k)");
     while (!wrong && (n_writing > 0 || last)) {
         bool is_over = n_writing == 0;
@@ -469,8 +471,9 @@ static void *follower_run(void *p)
                       "(SELECT count(*) FROM t JOIN copy USING (id, k)) = (SELECT count(*) FROM t)");
     if (!wrong && strcmp(text, "1 1 ") != 0)
         wrong = "the copy is not the table";
-    if (!wrong && run(db, text, "DELETE FROM statedb_feeds WHERE name = 'f%d'", feed))
-        wrong = text;
+    snprintf(text, sizeof text, "DELETE FROM statedb_feeds WHERE name = 'f%d'", feed);
+    if (!wrong)
+        wrong = transact(db, (const char *const[]){text}, 1, true);
     sqlite3_close(db);
     return wrong ? strdup(wrong) : NULL;
 }

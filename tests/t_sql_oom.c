@@ -273,6 +273,7 @@ static const step steps_feed[] = {
     {"SELECT store, tbl_name, name, acknowledged, rows, deletions FROM statedb_feeds",
      "VALUES('feeds', 't', 'f', 1, 1, 2), ('feeds', 't', 'g', 0, 1, 0)"},
     {"DELETE FROM f", "SELECT 1 WHERE 0"},
+    {"SELECT id, _revision FROM t WHERE _revision > 2 ORDER BY _revision", "SELECT 3, 4"},
     {"DELETE FROM statedb_feeds WHERE name = 'g'", "SELECT 1 WHERE 0"},
     {"SELECT name, deletions FROM statedb_feeds", "SELECT 'f', 0"},
     {"ALTER TABLE t RENAME TO u", NULL},
