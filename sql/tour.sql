@@ -98,22 +98,71 @@ SELECT changes();
 UPDATE uni SET comment = 'too late' WHERE code = '20BF' AND _revision = 7540;
 SELECT changes();
 
--- 10. A feed is a table of what has happened since its reader acknowledged: here, two changes.
+-- 10. A moment can get a name, whatever the size of the tables. Reading it disturbs nobody.
 
-CREATE VIRTUAL TABLE uni_feed USING statedb_feed(uni);
-DELETE FROM uni_feed;
-UPDATE uni SET comment = 'yen' WHERE code = '00A5';
-DELETE FROM uni WHERE code = 'FFE5';
-SELECT _revision, _op, code, name FROM uni_feed;
-DROP TABLE uni_feed;
+INSERT INTO statedb_snapshots(name) VALUES ('before');
+UPDATE uni SET name = lower(name) WHERE name GLOB 'SNOW*';
+DELETE FROM uni WHERE code = '2603';
 
--- 11. Memory: what is deleted is free at once. Only what a running SELECT can still see is kept.
+SELECT count(*) FROM uni WHERE _snapshot = 'before' AND name GLOB 'SNOW*';
+
+SELECT d.op, old.name AS was, new.name AS became
+  FROM statedb_diff('uni', 'before') AS d
+  LEFT JOIN uni AS old ON old._snapshot = 'before' AND old.rowid = d.id
+  LEFT JOIN uni AS new ON new.rowid = d.id
+ LIMIT 2;
+
+DELETE FROM statedb_snapshots;
+
+-- 11. A watch is a query. It fires when its answer may have changed, and not for what lies elsewhere.
+--     Threads that share a store wait so for each other.
+
+INSERT INTO statedb_watches(name, query)
+VALUES ('coins', 'SELECT * FROM uni WHERE name GLOB ''BITCOIN*''');
+
+UPDATE uni SET comment = 'a plane' WHERE name = 'AIRPLANE';
+SELECT statedb_wait('coins', 10) AS fired;
+UPDATE uni SET comment = 'a coin' WHERE name = 'BITCOIN SIGN';
+SELECT statedb_wait('coins', 10) AS fired;
+
+-- 12. A feed is a table of changes: first the rows there are, then what is committed, in order, the
+--     deleted rows too. What has been read is acknowledged by DELETE.
+
+CREATE VIRTUAL TABLE news USING statedb_feed(uni);
+DELETE FROM news;
+
+UPDATE uni SET comment = 'two changes' WHERE code = '20BF';
+UPDATE uni SET comment = 'that come as one' WHERE code = '20BF';
+DELETE FROM uni WHERE name = 'AIRPLANE';
+SELECT _op, name, comment FROM news;
+DROP TABLE news;
+
+-- 13. Indexes for several keys a row, and for the longest prefix of an address.
+
+CREATE VIRTUAL TABLE word USING statedb(
+    code TEXT PRIMARY KEY, words TEXT NOT NULL, INDEX by_word (words) USING multi);
+INSERT INTO word
+SELECT code, '["' || replace(name, ' ', '","') || '"]' FROM uni WHERE name NOT GLOB '<*';
+
+SELECT code, name FROM word JOIN uni USING (code)
+ WHERE statedb_has(words, 'SMILING') AND statedb_has(words, 'HORNS');
+
+CREATE VIRTUAL TABLE route USING statedb(net TEXT, via TEXT, INDEX by_net (net) USING lpm);
+INSERT INTO route
+VALUES ('0.0.0.0/0', 'the world'), ('10.0.0.0/8', 'the house'), ('10.1.0.0/16', 'the lab');
+
+SELECT * FROM route WHERE statedb_lpm(net, '10.1.2.3');
+
+DROP TABLE word;
+DROP TABLE route;
+
+-- 14. Memory: what is deleted is free at once. Only what a running SELECT can still see is kept.
 
 SELECT count(*) AS characters, statedb_memory('live') / 1000000 AS megabytes FROM uni;
 DELETE FROM uni;
 SELECT statedb_memory('live') AS live, statedb_memory('retired') AS retired;
 
--- 12. And every structure can be checked, at any time.
+-- 15. And every structure can be checked, at any time.
 
 INSERT INTO uni(uni) VALUES ('integrity-check');
 
