@@ -12,6 +12,7 @@
 #                    of them cannot be had here, and skips it
 #   make check-all   test with all variants
 #   make bench       the benchmarks
+#   make bench-shared one of them, threads that share tables, and its plot, bench/shared.svg
 #   make bench-peers StateDB in Go and badger's skiplist beside ours; needs Go
 #   make demo        the guided tour, sql/tour.sql
 #   make install     under PREFIX
@@ -157,6 +158,12 @@ bench:
 	@$(MAKE) build-bench
 	@for b in $(filter-out $(PEERS),$(BENCH)); do $$b || exit 1; done
 
+bench-shared:
+	@tests/setup bench gnuplot
+	@$(MAKE) $(BUILD)/bench/bench_shared
+	@$(BUILD)/bench/bench_shared 9 $(BUILD)/bench/shared.dat
+	@gnuplot -e "data='$(BUILD)/bench/shared.dat'" bench/shared.gp >bench/shared.svg
+
 bench-peers:
 	@tests/setup
 	@$(MAKE) build-peers
@@ -180,7 +187,7 @@ clean:
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 
-.PHONY: all test check asan tsan frozen fuzz clients check-all bench bench-peers demo install clean \
+.PHONY: all test check asan tsan frozen fuzz clients check-all bench bench-shared bench-peers demo install clean \
         build-test build-variant build-tests build-targets build-bench build-peers build-asan build-tsan build-frozen build-fuzz \
         build-clients build-client-node build-client-go
 .SECONDARY:

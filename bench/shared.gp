@@ -10,16 +10,17 @@ set style fill solid
 set boxwidth 0.9
 set key top right samplen 1 spacing 1.1
 set xtics rotate by -20 font ",11"
-set yrange [0:500]
+set yrange [0:*]
+set offsets 0,0,graph 0.3,0
 set title "readers: thousand reads\nin a second of CPU time"
 plot data index 0 using 2:xtic(1) title "alone" lc "#b8c4d0", \
      "" index 0 using 4 title "while another writes" lc "#1f5fa8"
-set yrange [0:125]
 set title "writers: thousand commits\nin a second of CPU time"
 plot data index 0 using 5:xtic(1) title "one" lc "#b8c4d0", \
      "" index 0 using 7 title "two, of two tables" lc "#1f5fa8"
 set title "a read while another writes:\nmicroseconds, percentiles"
 set style data linespoints
+set offsets
 set logscale xy
 set yrange [1:10000000]
 set format y "10^{%T}"
