@@ -32,7 +32,8 @@
 enum { ROWS = 100000, GROUP = 10, MOVES = 5, VALUE = 1000, AGE = 20000 };
 enum { ROUNDS = 7, ROUNDS_MAX = 99, MS = 250 }; /* and how long a measurement takes */
 enum { STATEDB, MEMDB, CACHE, WAL, SIDES };
-static const char *const NAME[SIDES] = {"statedb, a store", "memdb VFS", "shared cache", "WAL, /dev/shm"};
+static const char *const NAME[SIDES] = {"statedb, a store", "memdb VFS", "shared cache",
+                                        "WAL, /dev/shm"};
 static const double REACH = 0.95;
 
 static char folder[] = "/dev/shm/statedb-bench-XXXXXX";
@@ -54,10 +55,18 @@ static sqlite3 *connect(int side, int database)
     char *name = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
     switch (side) {
-    case STATEDB: name = sqlite3_mprintf(":memory:"); break;
-    case MEMDB: name = sqlite3_mprintf("file:/bench%d?vfs=memdb", database); break;
-    case CACHE: name = sqlite3_mprintf("file:bench%d?mode=memory&cache=shared", database); break;
-    case WAL: name = sqlite3_mprintf("%s/%d", folder, database); break;
+    case STATEDB:
+        name = sqlite3_mprintf(":memory:");
+        break;
+    case MEMDB:
+        name = sqlite3_mprintf("file:/bench%d?vfs=memdb", database);
+        break;
+    case CACHE:
+        name = sqlite3_mprintf("file:bench%d?mode=memory&cache=shared", database);
+        break;
+    case WAL:
+        name = sqlite3_mprintf("%s/%d", folder, database);
+        break;
     }
     MUST(sqlite3_open_v2(name, &db, flags, NULL));
     sqlite3_free(name);
@@ -83,11 +92,15 @@ static sqlite3 *make(int side, int database)
     sqlite3 *db = connect(side, database);
     for (int t = 0; t < 2; t++) {
         sqlite3_stmt *insert;
-        char *sql = side == STATEDB
-            ? sqlite3_mprintf("CREATE VIRTUAL TABLE temp.t%d USING statedb(id INTEGER PRIMARY KEY,"
-                              " k INTEGER, v INTEGER, INDEX by_k%d(k), store='bench%d')", t, t, database)
-            : sqlite3_mprintf("CREATE TABLE t%d(id INTEGER PRIMARY KEY, k INTEGER, v INTEGER);"
-                              "CREATE INDEX by_k%d ON t%d(k)", t, t, t);
+        char *sql =
+            side == STATEDB
+                ? sqlite3_mprintf(
+                      "CREATE VIRTUAL TABLE temp.t%d USING statedb(id INTEGER PRIMARY KEY,"
+                      " k INTEGER, v INTEGER, INDEX by_k%d(k), store='bench%d')",
+                      t, t, database)
+                : sqlite3_mprintf("CREATE TABLE t%d(id INTEGER PRIMARY KEY, k INTEGER, v INTEGER);"
+                                  "CREATE INDEX by_k%d ON t%d(k)",
+                                  t, t, t);
         must(db, sql);
         sqlite3_free(sql);
         sql = sqlite3_mprintf("INSERT INTO t%d VALUES (?, ?, %d)", t, VALUE);
@@ -159,7 +172,7 @@ typedef struct actor {
     uint64_t random;
     bool is_writer;
     pthread_t thread;
-    double n, refused, wall, cpu; /* of the last measurement */
+    double n, asked, refused, wall, cpu; /* of the last measurement */
     times times;
 } actor;
 
@@ -207,12 +220,14 @@ static void actor_close(actor *a)
     MUST(sqlite3_close(a->db));
 }
 
-/* Run a statement until it is not refused; false when the time was over before. `sum` adds its rows. */
+/* Run a statement until it is not refused; false when the time was over before. `sum` adds its
+** rows. */
 static bool run(actor *a, sqlite3_stmt *stmt, int64_t *sum)
 {
     for (;;) {
         int rc, rows = 0;
         int64_t total = 0;
+        a->asked++;
         while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
             total += sqlite3_column_int64(stmt, 0);
             rows++;
@@ -274,15 +289,16 @@ static void *work(void *arg)
 {
     actor *a = arg;
     pthread_barrier_wait(&start);
-    double cpu = clock_now(CLOCK_THREAD_CPUTIME_ID), first = clock_now(CLOCK_MONOTONIC), last = first;
-    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+    double cpu = clock_now(CLOCK_THREAD_CPUTIME_ID);
+    double first = clock_now(CLOCK_MONOTONIC), last = first;
+    do {
         bool done = a->is_writer ? write_groups(a) : read_group(a);
         double t = clock_now(CLOCK_MONOTONIC);
         /* What could not be done to the end has waited so long at least. */
         times_add(&a->times, (uint64_t)(t - last));
         a->n += done;
         last = t;
-    }
+    } while (!atomic_load_explicit(&stop, memory_order_relaxed));
     a->wall = last - first;
     a->cpu = clock_now(CLOCK_THREAD_CPUTIME_ID) - cpu;
     return NULL;
@@ -318,7 +334,7 @@ static const struct {
 /* Of one side and kind: of a reader, or of all writers; and of the writer beside a reader. */
 typedef struct figures {
     double wall[ROUNDS_MAX], cpu[ROUNDS_MAX], other_cpu[ROUNDS_MAX]; /* done in a second */
-    double n, refused, other_n, other_refused;
+    double asked, refused, other_asked, other_refused;
     times times;
 } figures;
 
@@ -344,19 +360,18 @@ static void measure(int side, int kind, int round)
     pthread_barrier_destroy(&start);
 
     f->wall[round] = a[0].n / a[0].wall * 1e9;
-    if (n == 2 && !KIND[kind].reads)
-        f->wall[round] += a[1].n / a[1].wall * 1e9;
-    f->n += a[0].n;
+    f->cpu[round] = a[0].n / a[0].cpu * 1e9;
+    f->asked += a[0].asked;
     f->refused += a[0].refused;
     times_merge(&f->times, &a[0].times);
-    if (n == 2 && !KIND[kind].reads)
-        f->cpu[round] = (a[0].n + a[1].n) / (a[0].cpu + a[1].cpu) * 1e9;
-    else
-        f->cpu[round] = a[0].n / a[0].cpu * 1e9;
     if (n == 2) {
         f->other_cpu[round] = a[1].n / a[1].cpu * 1e9;
-        f->other_n += a[1].n;
+        f->other_asked += a[1].asked;
         f->other_refused += a[1].refused;
+    }
+    if (n == 2 && !KIND[kind].reads) {
+        f->wall[round] += a[1].n / a[1].wall * 1e9;
+        f->cpu[round] = (a[0].n + a[1].n) / (a[0].cpu + a[1].cpu) * 1e9;
     }
     for (int i = 0; i < n; i++)
         actor_close(&a[i]);
@@ -388,28 +403,24 @@ static void print_times(const times *t)
         printf(" %8.1f", times_at(t, PART[i]));
 }
 
-/* Of a thousand that were asked. */
-static double refused(double refused, double done)
-{
-    return refused / (refused + done) * 1e3;
-}
-
 static void print_readers(int rounds)
 {
-    printf("%-16s | k reads in a CPU second: | with / beside | with /  | k commits |\n"
-           "%-16s |   alone  beside    with  |   CPU    wall |   alone | a CPU s   | refused, o/oo: reads writes\n",
-           "a reader", "");
+    printf(
+        "%-16s | k reads in a CPU second: | with / beside | with /  | k commits | refused, o/oo\n"
+        "%-16s |   alone  beside    with  |   CPU    wall |   alone |   a CPU s | reads writes\n",
+        "a reader", "");
     for (int s = 0; s < SIDES; s++) {
         const figures *alone = &result[s][READER], *beside = &result[s][READER_STRANGER];
         const figures *with = &result[s][READER_WRITER];
-        printf("%-16s | %7.0f %7.0f %7.0f  | %5.2f   %5.2f |   %5.2f | %9.1f | %20.1f %6.1f\n", NAME[s],
-               median_of(alone->cpu, rounds) / 1e3, median_of(beside->cpu, rounds) / 1e3,
+        printf("%-16s | %7.0f %7.0f %7.0f  | %5.2f   %5.2f |   %5.2f | %9.1f | %5.0f %6.0f\n",
+               NAME[s], median_of(alone->cpu, rounds) / 1e3, median_of(beside->cpu, rounds) / 1e3,
                median_of(with->cpu, rounds) / 1e3, ratio(with->cpu, beside->cpu, rounds),
                ratio(with->wall, beside->wall, rounds), ratio(with->cpu, alone->cpu, rounds),
-               median_of(with->other_cpu, rounds) / 1e3, refused(with->refused, with->n),
-               refused(with->other_refused, with->other_n));
+               median_of(with->other_cpu, rounds) / 1e3, with->refused / with->asked * 1e3,
+               with->other_refused / with->other_asked * 1e3);
     }
-    printf("\n%-16s |    alone: p50 p99 p99.9     |            beside          |             with\n",
+    printf("\n%-16s |    alone: p50 p99 p99.9     |            beside          |"
+           "             with\n",
            "a read, us");
     for (int s = 0; s < SIDES; s++) {
         printf("%-16s |", NAME[s]);
@@ -425,15 +436,16 @@ static void print_readers(int rounds)
 static void print_writers(int rounds)
 {
     printf("\n%-16s | k commits in a CPU second:   | two / beside |\n"
-           "%-16s |   alone  other db  other tbl |  CPU    wall | refused, o/oo | us: p50 p99 p99.9\n",
+           "%-16s |   alone  other db  other tbl |  CPU    wall | refused, o/oo |"
+           " us: p50 p99 p99.9\n",
            "two writers", "");
     for (int s = 0; s < SIDES; s++) {
         const figures *two = &result[s][WRITERS], *beside = &result[s][WRITER_STRANGER];
-        printf("%-16s | %7.1f %9.1f %10.1f | %5.2f  %5.2f | %13.1f |", NAME[s],
+        printf("%-16s | %7.1f %9.1f %10.1f | %5.2f  %5.2f | %13.0f |", NAME[s],
                median_of(result[s][WRITER].cpu, rounds) / 1e3, median_of(beside->cpu, rounds) / 1e3,
                median_of(two->cpu, rounds) / 1e3, ratio(two->cpu, beside->cpu, rounds),
                ratio(two->wall, beside->wall, rounds),
-               refused(two->refused + two->other_refused, two->n + two->other_n));
+               (two->refused + two->other_refused) / (two->asked + two->other_asked) * 1e3);
         print_times(&two->times);
         printf("\n");
     }
@@ -461,10 +473,12 @@ static int save(const char *path, int rounds)
         fprintf(file, "\n");
     }
     for (int s = 0; s < SIDES; s++) {
-        fprintf(file, "\n\n# %s: one in so many reads takes more microseconds than, alone and with\n",
+        fprintf(file,
+                "\n\n# %s: one in so many reads takes more microseconds than, alone and with\n",
                 NAME[s]);
         for (size_t i = 0; i < sizeof AT / sizeof *AT; i++)
-            fprintf(file, "%.0f %.2f %.2f\n", 1 / (1 - AT[i]), times_at(&result[s][READER].times, AT[i]),
+            fprintf(file, "%.0f %.2f %.2f\n", 1 / (1 - AT[i]),
+                    times_at(&result[s][READER].times, AT[i]),
                     times_at(&result[s][READER_WRITER].times, AT[i]));
     }
     return fclose(file) != 0;

@@ -11,12 +11,14 @@ set boxwidth 0.9
 set key top right samplen 1 spacing 1.1
 set xtics rotate by -20 font ",11"
 set yrange [0:*]
-set offsets 0,0,graph 0.3,0
+set offsets 0,0,graph 0.4,0
 set title "readers: thousand reads\nin a second of CPU time"
 plot data index 0 using 2:xtic(1) title "alone" lc "#b8c4d0", \
+     "" index 0 using 3 title "beside a writer elsewhere" lc "#7f9cc0", \
      "" index 0 using 4 title "while another writes" lc "#1f5fa8"
 set title "writers: thousand commits\nin a second of CPU time"
 plot data index 0 using 5:xtic(1) title "one" lc "#b8c4d0", \
+     "" index 0 using 6 title "two, of two databases" lc "#7f9cc0", \
      "" index 0 using 7 title "two, of two tables" lc "#1f5fa8"
 set title "a read while another writes:\nmicroseconds, percentiles"
 set style data linespoints
