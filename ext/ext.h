@@ -248,7 +248,7 @@ void witness_forget_statement(conn *c);
 
 /* ---------------------------------------------------------------- module.c */
 
-extern const sqlite3_module statedb_module;
+extern const sqlite3_module *const statedb_module;
 
 /* Find the table by its name in what the connection sees now, and set t->table. For when it has gone
 ** from there: in a shared store, dropped or renamed by somebody and perhaps created anew, or else an

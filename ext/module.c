@@ -532,7 +532,6 @@ static int module_rename(sqlite3_vtab *vtab, const char *name)
     return rc;
 }
 
-#if SQLITE_VERSION_NUMBER >= 3044000
 static int module_integrity(sqlite3_vtab *vtab, const char *schema, const char *name, int flags,
                             char **err)
 {
@@ -546,32 +545,42 @@ static int module_integrity(sqlite3_vtab *vtab, const char *schema, const char *
     free(text);
     return text && !*err ? SQLITE_NOMEM : SQLITE_OK;
 }
+
+/* The module as SQLite 3.44 and newer know it, whatever the header we are compiled with. Older ones look
+** at no method beyond those of their own version. */
+typedef struct module_4 {
+    sqlite3_module older;
+#if SQLITE_VERSION_NUMBER < 3044000
+    int (*xIntegrity)(sqlite3_vtab *, const char *, const char *, int, char **);
 #endif
+} module_4;
 
 /* No transaction methods but these, which serve lock.c: see transaction.c. */
-const sqlite3_module statedb_module = {
+static const module_4 module = {
 #if SQLITE_VERSION_NUMBER >= 3044000
-    .iVersion = 4,
-    .xIntegrity = module_integrity,
+    .older.xIntegrity = module_integrity,
 #else
-    .iVersion = 2,
+    .xIntegrity = module_integrity,
 #endif
-    .xCreate = module_create,
-    .xConnect = module_connect,
-    .xBestIndex = plan_best_index,
-    .xDisconnect = module_disconnect,
-    .xDestroy = module_destroy,
-    .xOpen = cursor_open,
-    .xClose = cursor_close,
-    .xFilter = cursor_filter,
-    .xNext = cursor_next,
-    .xEof = cursor_eof,
-    .xColumn = cursor_column,
-    .xRowid = cursor_rowid,
-    .xUpdate = write_update,
-    .xFindFunction = plan_find_function,
-    .xBegin = lock_want,
-    .xCommit = lock_unwant,
-    .xRollback = lock_unwant,
-    .xRename = module_rename,
+    .older.iVersion = 4,
+    .older.xCreate = module_create,
+    .older.xConnect = module_connect,
+    .older.xBestIndex = plan_best_index,
+    .older.xDisconnect = module_disconnect,
+    .older.xDestroy = module_destroy,
+    .older.xOpen = cursor_open,
+    .older.xClose = cursor_close,
+    .older.xFilter = cursor_filter,
+    .older.xNext = cursor_next,
+    .older.xEof = cursor_eof,
+    .older.xColumn = cursor_column,
+    .older.xRowid = cursor_rowid,
+    .older.xUpdate = write_update,
+    .older.xFindFunction = plan_find_function,
+    .older.xBegin = lock_want,
+    .older.xCommit = lock_unwant,
+    .older.xRollback = lock_unwant,
+    .older.xRename = module_rename,
 };
+
+const sqlite3_module *const statedb_module = &module.older;

@@ -61,7 +61,7 @@ static int connection_init(sqlite3 *db, char **err)
     if (!rc)
         rc = watches_register(c);
     if (!rc)
-        rc = sqlite3_create_module_v2(db, "statedb", &statedb_module, conn_ref(c), conn_unref);
+        rc = sqlite3_create_module_v2(db, "statedb", statedb_module, conn_ref(c), conn_unref);
     if (!rc)
         manager_create_early(c);
     conn_unref(c);

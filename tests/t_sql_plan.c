@@ -32,7 +32,7 @@ static void *counting_realloc(void *p, int n)
 static int watched_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
     depth++;
-    int rc = statedb_module.xOpen(vtab, out);
+    int rc = statedb_module->xOpen(vtab, out);
     depth--;
     return rc;
 }
@@ -40,7 +40,7 @@ static int watched_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 static int watched_close(sqlite3_vtab_cursor *cur)
 {
     depth++;
-    int rc = statedb_module.xClose(cur);
+    int rc = statedb_module->xClose(cur);
     depth--;
     return rc;
 }
@@ -49,7 +49,7 @@ static int watched_filter(sqlite3_vtab_cursor *cur, int n, const char *text, int
                           sqlite3_value **argv)
 {
     depth++;
-    int rc = statedb_module.xFilter(cur, n, text, argc, argv);
+    int rc = statedb_module->xFilter(cur, n, text, argc, argv);
     depth--;
     return rc;
 }
@@ -57,7 +57,7 @@ static int watched_filter(sqlite3_vtab_cursor *cur, int n, const char *text, int
 static int watched_next(sqlite3_vtab_cursor *cur)
 {
     depth++;
-    int rc = statedb_module.xNext(cur);
+    int rc = statedb_module->xNext(cur);
     depth--;
     return rc;
 }
@@ -65,7 +65,7 @@ static int watched_next(sqlite3_vtab_cursor *cur)
 static int watched_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int i)
 {
     depth++;
-    int rc = statedb_module.xColumn(cur, ctx, i);
+    int rc = statedb_module->xColumn(cur, ctx, i);
     depth--;
     return rc;
 }
@@ -73,7 +73,7 @@ static int watched_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int i)
 static int watched_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid)
 {
     depth++;
-    int rc = statedb_module.xUpdate(vtab, argc, argv, rowid);
+    int rc = statedb_module->xUpdate(vtab, argc, argv, rowid);
     depth--;
     return rc;
 }
@@ -105,7 +105,7 @@ static sqlite3 *db_new(void)
     sqlite3 *db;
     int rc;
 
-    watched = statedb_module;
+    watched = *statedb_module;
     watched.xOpen = watched_open;
     watched.xClose = watched_close;
     watched.xFilter = watched_filter;
