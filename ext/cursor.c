@@ -83,6 +83,7 @@ static void cursor_clear(cursor *cur)
     cur->row = NULL;
     held_clear(cur);
     cur->n_list = cur->list_at = cur->n_filter = 0;
+    cur->n_left = cur->n_behind = 0;
     if (cur->gathered_room > GATHERED_KEPT) {
         sqlite3_free(cur->gathered);
         cur->gathered = NULL;
@@ -522,6 +523,18 @@ static int batch_next(cursor *cur)
     return rc;
 }
 
+/* Rows that have been counted so far are asked for after all: go to where the cursor is. */
+static int cursor_stop_counting(cursor *cur)
+{
+    int rc = sdb_cursor_seek(cur->core, &cur->range);
+
+    if (rc == SDB_OK)
+        rc = sdb_cursor_skip(cur->core, cur->n_behind);
+    cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
+    cur->n_left = 0;
+    return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
+}
+
 /* Go to the first row of the range. */
 static int cursor_begin(cursor *cur)
 {
@@ -530,6 +543,10 @@ static int cursor_begin(cursor *cur)
     cur->is_batch = cur->n_list > 1 && cur->on_snapshot && cur->index == SDB_BY_ROWID && !cur->sorted;
     if (cur->is_batch)
         return batch_next(cur);
+    if (cur->plan->is_count && !cur->is_wide) {
+        int rc = sdb_cursor_count(cur->core, &cur->range, &cur->n_left);
+        return rc ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
+    }
     return cursor_advance(cur, cur->n_list ? SDB_DONE : sdb_cursor_seek(cur->core, &cur->range));
 }
 
@@ -621,6 +638,11 @@ int cursor_next(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)base;
 
+    if (cur->n_left) {
+        cur->n_left--;
+        cur->n_behind++;
+        return SQLITE_OK;
+    }
     if (cur->n_gathered)
         return gathered_next(cur);
     if (cur->plan->n_distinct && !cur->is_wide && !cur->is_rowid_read)
@@ -631,7 +653,9 @@ int cursor_next(sqlite3_vtab_cursor *base)
 
 int cursor_eof(sqlite3_vtab_cursor *base)
 {
-    return !((cursor *)base)->row;
+    const cursor *cur = (cursor *)base;
+
+    return !cur->row && !cur->n_left;
 }
 
 int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
@@ -645,6 +669,11 @@ int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
     }
     if (sqlite3_vtab_nochange(ctx))
         return SQLITE_OK;
+    if (cur->n_left) {
+        int rc = cursor_stop_counting(cur);
+        if (rc != SQLITE_OK)
+            return rc;
+    }
     if (column < def->n_columns) {
         sdb_value v = sdb_row_value(cur->table, cur->row, column);
         value_result(ctx, &v);
@@ -658,6 +687,11 @@ int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
 {
     cursor *cur = (cursor *)base;
 
+    if (cur->n_left) {
+        int rc = cursor_stop_counting(cur);
+        if (rc != SQLITE_OK)
+            return rc;
+    }
     *rowid = sdb_row_rowid(cur->row);
     cur->is_rowid_read = true;
     return SQLITE_OK;

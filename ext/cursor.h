@@ -68,6 +68,11 @@ struct cursor {
     sdb_range plan_range; /* as range_set has left it */
     bool is_rowid_read;   /* of the row it is at: it is not the same as the next */
 
+    /* plan.is_count: rows that are left, the one it is at among them, and those it has gone by. Core is at
+    ** none of them, and row is NULL, until somebody asks for one. */
+    uint64_t n_left;
+    uint64_t n_behind;
+
     /* Rows that had to be gathered first, to be sorted or chosen from. */
     const sdb_row **gathered;
     size_t n_gathered;

@@ -29,6 +29,7 @@ enum {
     LIST_LENGTH = 8,   /* values in an IN list */
     IN_FLAGS = 32,     /* sqlite3_vtab_in() knows about so many constraints */
     GROUPING_SINCE = 3053000,
+    COUNT_MIN = 32, /* rows; counting takes a look-up or two */
     EQ_COUNTED = 8, /* columns of an index that are counted together */
     OMIT_MAX = 16,     /* and omit is heeded for so many */
     FILTER_MAX = 8,    /* columns compared row by row */
@@ -476,6 +477,30 @@ static bool path_count(query *q, const path *p, double *out, int *n_open)
     return estimate_range(q->now, q->table, p->index, &range, &q->cursor, out) == SDB_OK;
 }
 
+/* Take out of `used` the column of a condition that SQLite leaves to us. */
+static void used_drop(const query *q, int k, sqlite3_uint64 *used)
+{
+    int column = k < 0 || k >= OMIT_MAX ? -1 : column_of(q, q->info->aConstraint[k].iColumn);
+
+    if (column >= 0 && column < 63 && column_is_numeric(q, column))
+        *used &= ~((sqlite3_uint64)1 << column);
+}
+
+/* Whether the statement uses no column but in conditions that it leaves to us, as count(*) does. Rows are
+** then counted, not visited, if there are so many that it pays. */
+static bool path_is_count(const query *q, const path *p)
+{
+    sqlite3_uint64 used = q->info->colUsed;
+
+    if (p->function >= 0 || p->n_filter || p->n_in || p->rows < COUNT_MIN)
+        return false;
+    for (int i = 0; i < p->n_eq; i++)
+        used_drop(q, path_find_eq(q, p, i), &used);
+    used_drop(q, p->lower, &used);
+    used_drop(q, p->upper, &used);
+    return used == 0;
+}
+
 /* Where nothing can be counted, SQLite's own guesses for an index without statistics. */
 static void path_estimate(query *q, path *p)
 {
@@ -509,6 +534,8 @@ static void path_estimate(query *q, path *p)
     p->rows = rows < 1 ? 1 : rows > q->n_rows ? q->n_rows : rows;
     /* In rowid order the rows tend to lie beside each other. */
     p->cost = 10 + (f && !p->index ? q->n_rows : p->rows) * (p->index ? 3.5 : 3);
+    if (path_is_count(q, p))
+        p->cost = 10 + p->rows;
     p->cost_each = p->cost;
     if (p->n_filter)
         path_estimate_filter(q, p);
@@ -951,6 +978,7 @@ static plan *plan_write(const query *q, const path *p, int snapshot)
     out->reverse = p->reverse;
     out->is_single = path_is_single(q, p);
     out->n_distinct = (uint16_t)path_distinct(q, p);
+    out->is_count = !out->n_distinct && path_is_count(q, p);
     out->order = w.term;
     for (int i = 0; i < n_order; i++)
         w.term[out->n_order++] =

@@ -61,6 +61,7 @@ typedef struct plan {
     uint16_t n_distinct; /* of rows with the same first columns of the index one will do; 0: all */
     uint8_t snapshot_op;  /* TERM_EQ or TERM_IS: the rows are those of a named snapshot; 0: the present */
     int16_t snapshot_arg; /* its name's place among xFilter's arguments */
+    bool is_count;  /* most likely no column of a row will be asked for, only that it is there */
     bool reverse;   /* walk the index from its end; the rows then come in that order */
     bool is_single; /* SQLite was told SQLITE_INDEX_SCAN_UNIQUE and may look at one row only */
     const index_function *function; /* of path.range_column: the index answers it, or where that is the

@@ -336,8 +336,7 @@ static int range_set_bounds(cursor *cur, sqlite3_value **argv, bool *is_empty)
     return rc;
 }
 
-/* Arguments are gone after xFilter; what the list's later values, or the next of distinct ones, need of
-** them is copied. */
+/* Arguments are gone after xFilter; what of them a later look-up needs is copied. */
 static int range_hold(cursor *cur)
 {
     int rc = SQLITE_OK;
@@ -369,7 +368,7 @@ int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty)
     rc = range_set_equals(cur, argv, is_empty);
     if (rc == SQLITE_OK && !*is_empty && !cur->is_wide && (p->lower || p->upper))
         rc = range_set_bounds(cur, argv, is_empty);
-    if (rc == SQLITE_OK && !*is_empty && (cur->n_list || cur->plan->n_distinct))
+    if (rc == SQLITE_OK && !*is_empty && (cur->n_list || cur->plan->n_distinct || cur->plan->is_count))
         rc = range_hold(cur);
     return rc;
 }
