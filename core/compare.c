@@ -90,9 +90,12 @@ int sdb_delete_all(sdb_txn *txn, sdb_table *table)
     sdb_iter_init(&it);
     sdb_iter_open(&it, &w->now->set->at[SDB_BY_ROWID]->leaves, table->arena.base,
                   w->now->root[SDB_BY_ROWID]);
+    uint64_t n = 0;
     rc = sdb_iter_first(&it);
     while (rc == SDB_OK) {
-        rc = sdb_delete(txn, table, sdb_row_at(table, it.leaf));
+        rc = sdb_stop_due(&txn->stop, n++) ? SDB_INTERRUPTED : SDB_OK;
+        if (rc == SDB_OK)
+            rc = sdb_delete(txn, table, sdb_row_at(table, it.leaf));
         if (rc == SDB_OK)
             rc = sdb_iter_next(&it);
     }

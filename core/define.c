@@ -213,6 +213,7 @@ int sdb_txn_create_index(sdb_txn *txn, sdb_table *table, const sdb_index_def *de
     if (set && (set->at[n] = sdb_index_new(def, table->n_columns, table->rowid_column)))
         set->n++;
     sdb_link root;
+    w->edit.stop = &txn->stop;
     if (rc == SDB_OK)
         rc = set && set->n > n ? sdb_version_build(w->now, &w->edit, set->at[n], &root) : SDB_NOMEM;
     if (rc != SDB_OK) {

@@ -125,10 +125,13 @@ int sdb_lpm_index_build(const sdb_version *v, sdb_edit *e, const sdb_index *inde
     *root = 0;
     sdb_iter_init(&it);
     sdb_iter_open(&it, rowid_leaves(v), e->arena->base, v->root[SDB_BY_ROWID]);
+    uint64_t n = 0;
     int rc = sdb_iter_first(&it);
     while (rc == SDB_OK) {
         key.n = 0;
-        rc = sdb_index_row_key(index, sdb_row_at(v->table, it.leaf), &key);
+        rc = sdb_stop_due(e->stop, n++) ? SDB_INTERRUPTED : SDB_OK;
+        if (rc == SDB_OK)
+            rc = sdb_index_row_key(index, sdb_row_at(v->table, it.leaf), &key);
         if (rc == SDB_OK && key.n > 0) {
             sdb_prefix p = prefix_of(key.at, key.n);
             if (index->def.unique && sdb_lpm_get(e->arena->base, *root, &p))

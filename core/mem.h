@@ -18,6 +18,13 @@ void sdb_free(void *p);
 ** moved to. NULL: no memory, `at` is as it was. */
 void *sdb_grow(void *at, uint32_t *room, uint32_t n, size_t size);
 
+/* Whether work is to stop that has gone over n things; asked of one in four thousand. stop may be NULL,
+** and have nobody to ask. */
+static inline bool sdb_stop_due(const sdb_stop *stop, uint64_t n)
+{
+    return stop && stop->is_due && n % 4096 == 0 && stop->is_due(stop->ctx);
+}
+
 /* A growable run of bytes. */
 typedef struct sdb_buf {
     uint8_t *at;

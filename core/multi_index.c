@@ -196,9 +196,12 @@ int sdb_multi_build(const sdb_version *v, sdb_edit *e, const sdb_index *index, s
     *root = 0;
     sdb_iter_init(&it);
     sdb_iter_open(&it, rowid_leaves(v), e->arena->base, v->root[SDB_BY_ROWID]);
+    uint64_t n = 0;
     int rc = sdb_iter_first(&it);
     while (rc == SDB_OK) {
-        rc = build_row(v, e, index, sdb_row_at(v->table, it.leaf), &buf, root);
+        rc = sdb_stop_due(e->stop, n++) ? SDB_INTERRUPTED : SDB_OK;
+        if (rc == SDB_OK)
+            rc = build_row(v, e, index, sdb_row_at(v->table, it.leaf), &buf, root);
         if (rc == SDB_OK)
             rc = sdb_iter_next(&it);
     }

@@ -60,6 +60,7 @@ typedef struct sdb_edit {
     uint64_t stamp;
     uint64_t floor;
     sdb_links retired;
+    const sdb_stop *stop; /* asked while an index is built, or NULL */
 } sdb_edit;
 
 /* The leaf of a key, or 0. */

@@ -6,8 +6,6 @@
 
 #include <assert.h>
 
-enum { STOP_EVERY = 4096 }; /* rows, between two questions whether to go on */
-
 typedef struct item {
     uint64_t word;
     uint32_t row; /* which of the rows as they came */
@@ -44,11 +42,6 @@ static uint64_t key_word(const uint8_t *key, size_t len, size_t at)
     return word;
 }
 
-static bool is_due(const sdb_stop *stop, size_t n)
-{
-    return stop && n % STOP_EVERY == 0 && stop->is_due(stop->ctx);
-}
-
 /* ---------------------------------------------------------------- gathering */
 
 static int gather(gathered *g, const sdb_table *table, const sdb_leaves *leaves, sdb_link root,
@@ -64,7 +57,7 @@ static int gather(gathered *g, const sdb_table *table, const sdb_leaves *leaves,
     sdb_iter_open(&it, leaves, table->arena.base, root);
     int rc = sdb_iter_first(&it);
     for (; rc == SDB_OK; rc = sdb_iter_next(&it)) {
-        rc = is_due(stop, g->n) ? SDB_INTERRUPTED
+        rc = sdb_stop_due(stop, g->n) ? SDB_INTERRUPTED
                                 : sdb_index_row_key(index, sdb_row_at(table, it.leaf), &g->key);
         if (rc != SDB_OK)
             break;
@@ -175,7 +168,7 @@ static int sort(sdb_sorted *s, const gathered *g, item *a, item *b, const sdb_st
         sort_by_key(g, sorted + from, spare, to - from);
     }
     for (size_t i = 0; i < g->n; i++) {
-        if (is_due(stop, i))
+        if (sdb_stop_due(stop, i))
             return SDB_INTERRUPTED;
         s->word[i] = sorted[i].word;
         s->row[i] = g->link[sorted[i].row];

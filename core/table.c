@@ -419,10 +419,13 @@ int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *ind
     *root = 0;
     sdb_iter_init(&it);
     sdb_iter_open(&it, &v->set->at[SDB_BY_ROWID]->leaves, t->arena.base, v->root[SDB_BY_ROWID]);
+    uint64_t n = 0;
     int rc = sdb_iter_first(&it);
     while (rc == SDB_OK) {
         key.n = 0;
-        rc = sdb_index_row_key(index, sdb_row_at(t, it.leaf), &key);
+        rc = sdb_stop_due(edit->stop, n++) ? SDB_INTERRUPTED : SDB_OK;
+        if (rc == SDB_OK)
+            rc = sdb_index_row_key(index, sdb_row_at(t, it.leaf), &key);
         if (rc == SDB_OK)
             rc = sdb_arena_reserve(edit->arena, sdb_radix_need(edit->arena, key.n), true);
         if (rc == SDB_OK && sdb_radix_put(&index->leaves, edit, root, key.at, key.n, it.leaf))

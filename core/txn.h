@@ -70,7 +70,7 @@ struct sdb_txn {
     sdb_version *discarded; /* of tables created and rolled back */
 
     int64_t timeout_ms, stop_ms;
-    sdb_stop stop; /* asked every stop_ms of waiting */
+    sdb_stop stop; /* asked every stop_ms of waiting, and while all rows are gone over */
     bool has_looked; /* has read through its base: it may not be taken anew */
     int n_calls;     /* functions of the caller that are running within it: it may not end */
     /* under the store's mutex: */

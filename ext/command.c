@@ -116,7 +116,9 @@ static int index_create(vtable *t, const index_command *command)
         return error_set(t, SQLITE_ERROR,
                          "too many indexes: at most %d, those of UNIQUE and PRIMARY KEY included",
                          SDB_MAX_INDEXES - 1);
+    sdb_txn_set_stop(t->store->txn, 0, conn_stop(t->conn));
     rc = sdb_txn_create_index(t->store->txn, t->table, &def);
+    sdb_txn_set_stop(t->store->txn, 0, (sdb_stop){0});
     if (rc == SDB_DUPLICATE)
         return error_unique_parts(t, SQLITE_CONSTRAINT_UNIQUE, def.parts, def.n_parts);
     if (rc == SDB_NOTPREFIX || rc == SDB_NOTSET)

@@ -238,6 +238,31 @@ static void test_stop(void **state)
     fixture_close(&f);
 }
 
+/* The same of what a transaction does to all rows: nothing is left of it. */
+static void test_stop_of_changes(void **state)
+{
+    (void)state;
+    static const sdb_part PART = {.column = 3};
+    sdb_index_def def = {.name = "more", .n_parts = 1, .parts = &PART};
+    fixture f;
+    fixture_open(&f, 10000);
+    uint64_t n_rows = sdb_txn_count(f.txn, f.table);
+    for (int left = 1; left <= 2; left++) {
+        int n = left;
+        sdb_txn_set_stop(f.txn, 0, (sdb_stop){is_due, &n});
+        assert_int_equal(sdb_txn_create_index(f.txn, f.table, &def), SDB_INTERRUPTED);
+        assert_int_equal(sdb_txn_indexes(f.txn, f.table), N_INDEXES);
+        n = left;
+        assert_int_equal(sdb_delete_all(f.txn, f.table), SDB_INTERRUPTED);
+        assert_int_equal(sdb_txn_count(f.txn, f.table), n_rows);
+        assert_null(sdb_txn_check(f.txn));
+    }
+    sdb_txn_set_stop(f.txn, 0, (sdb_stop){0});
+    assert_int_equal(sdb_txn_create_index(f.txn, f.table, &def), SDB_OK);
+    assert_int_equal(sdb_delete_all(f.txn, f.table), SDB_OK);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_failures),
         cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_stop_of_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
