@@ -169,6 +169,8 @@ static int feeds_remove(conn *c, const listing *l, int row, char **err)
     if (rc)
         return rc;
     rc = table ? sdb_txn_drop_feed(s->txn, table, name.u.p) : SDB_DONE;
+    if (rc == SDB_OK)
+        txn_indexes_changed(s, false); /* the revisions may be gone */
     if (rc >= 0)
         return SQLITE_OK;
     *err = sqlite3_mprintf("statedb: statedb_feeds: %s", sdb_errmsg(rc));

@@ -456,6 +456,8 @@ static int script(void)
     sdb_txn *txn = NULL;
     sdb_table *t;
     sdb_changes *changes = NULL;
+    sdb_snapshot *snap = NULL;
+    uint64_t revision;
     sdb_table_def def = {.name = "t", .n_columns = 2, .rowid_column = 0};
     sdb_value v[2] = {{.type = SDB_NULL}, {.type = SDB_INTEGER}};
     int rc;
@@ -469,6 +471,9 @@ static int script(void)
     TRY(sdb_txn_create_feed(txn, t, "b"));
     for (int i = 0; i < 20; i += 2)
         TRY(sdb_delete(txn, t, sdb_txn_get(txn, t, i)));
+    TRY(sdb_snapshot_new(db, &snap));
+    TRY(sdb_changes_open_txn(changes, txn, snap, t, "a"));
+    TRY(sdb_txn_next_change(txn, t, "a", &revision));
     TRY(sdb_txn_acknowledge(txn, t, "a", 25));
     TRY(sdb_txn_acknowledge(txn, t, "b", 27));
     TRY(sdb_txn_drop_feed(txn, t, "a"));
@@ -484,6 +489,7 @@ done:
     }
     sdb_txn_abort(txn);
     sdb_changes_free(changes);
+    sdb_snapshot_free(snap);
     sdb_unref(db);
     assert_int_equal(sdb_mem_blocks(), 0);
     return rc;
