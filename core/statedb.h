@@ -625,6 +625,11 @@ SDB_MUST int sdb_watch_wait(sdb_watch *watch, int64_t timeout_ms);
 ** none. */
 int sdb_watch_fd(sdb_watch *watch);
 
+/* When it fires, write eight bytes to this descriptor as well, at once if it has fired: an eventfd, or the
+** end of a pipe that does not block. It stays the caller's, and open until the watch is freed or told
+** another one; < 0: none. So many watches, of several stores too, are one descriptor to wait for. */
+void sdb_watch_tell(sdb_watch *watch, int fd);
+
 /* A set of watches to wait for together; a watch is in one set at most. add moves it there. clear
 ** takes all out; free clears and accepts NULL. SDB_NOMEM; SDB_MISUSE: they are of two stores. */
 SDB_MUST int sdb_watch_set_new(sdb_db *db, sdb_watch_set **out);

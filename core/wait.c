@@ -1,8 +1,14 @@
-/* wait.c - condition variables with deadlines (see wait.h). */
+/* wait.c - condition variables with deadlines, and descriptors for event loops (see wait.h). */
 #define _GNU_SOURCE
 #include "wait.h"
 
 #include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/eventfd.h>
+#else
+#include <fcntl.h>
+#endif
 
 #ifdef __APPLE__
 #define WAIT_CLOCK CLOCK_REALTIME
@@ -57,4 +63,46 @@ bool sdb_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadlin
         return pthread_cond_wait(cond, mutex) == 0;
     struct timespec t = {deadline / 1000000000, (long)(deadline % 1000000000)};
     return pthread_cond_timedwait(cond, mutex, &t) == 0;
+}
+
+bool sdb_fd_open(int fd[2])
+{
+#ifdef __linux__
+    fd[0] = fd[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+#else
+    if (pipe(fd) == 0) {
+        for (int i = 0; i < 2; i++) {
+            fcntl(fd[i], F_SETFL, O_NONBLOCK);
+            fcntl(fd[i], F_SETFD, FD_CLOEXEC);
+        }
+    } else {
+        fd[0] = fd[1] = -1;
+    }
+#endif
+    return fd[0] >= 0;
+}
+
+void sdb_fd_close(int fd[2])
+{
+    if (fd[0] >= 0)
+        close(fd[0]);
+    if (fd[1] >= 0 && fd[1] != fd[0])
+        close(fd[1]);
+    fd[0] = fd[1] = -1;
+}
+
+void sdb_fd_raise(int to)
+{
+    uint64_t one = 1; /* eight bytes are what an eventfd wants, and do no harm in a pipe */
+    if (to >= 0) {
+        ssize_t n = write(to, &one, sizeof one);
+        (void)n; /* where it is full it is readable */
+    }
+}
+
+void sdb_fd_clear(const int fd[2])
+{
+    uint64_t n;
+    while (fd[0] >= 0 && read(fd[0], &n, sizeof n) > 0)
+        ;
 }

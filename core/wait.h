@@ -1,4 +1,4 @@
-/* wait.h - waiting for a condition until a point in time, the same on all systems.
+/* wait.h - waiting for a condition until a point in time, or in an event loop, the same on all systems.
 **
 ** Time is the monotonic clock's where a condition variable can go by it. */
 #ifndef SDB_WAIT_H
@@ -24,5 +24,13 @@ int64_t sdb_deadline(int64_t ms);
 
 /* pthread_cond_wait until then; false when it has come. */
 bool sdb_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline);
+
+/* A descriptor that is readable once it has been raised until it is cleared, for event loops: fd[0], of an
+** eventfd on Linux, of a pipe elsewhere; fd[1] is to be written to. Both < 0: there is none, which raise,
+** clear and close accept. open: false where the system gives none. */
+bool sdb_fd_open(int fd[2]);
+void sdb_fd_close(int fd[2]);
+void sdb_fd_raise(int to); /* fd[1] */
+void sdb_fd_clear(const int fd[2]);
 
 #endif

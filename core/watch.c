@@ -9,12 +9,6 @@
 #include "wait.h"
 
 #include <assert.h>
-#include <unistd.h>
-#ifdef __linux__
-#include <sys/eventfd.h>
-#else
-#include <fcntl.h>
-#endif
 
 struct sdb_watch {
     sdb_db *db;
@@ -33,7 +27,8 @@ struct sdb_watch {
     sdb_watch_set *set;           /* NULL: none */
     sdb_watch *prev, *next;       /* in the set */
     pthread_cond_t cond;
-    int fd[2]; /* to read, to write; an eventfd is both; -1: not asked for */
+    int fd[2]; /* sdb_fd_open's; -1: not asked for */
+    int tell;  /* somebody else's, to be raised as well */
 };
 
 struct sdb_watch_set {
@@ -275,11 +270,8 @@ static void fire(sdb_watch *w)
     pthread_cond_broadcast(&w->cond);
     if (w->set)
         pthread_cond_broadcast(&w->set->cond);
-    if (w->fd[1] >= 0) {
-        uint64_t one = 1; /* eight bytes are what an eventfd wants, and do no harm in a pipe */
-        ssize_t n = write(w->fd[1], &one, sizeof one);
-        (void)n; /* it cannot be full: it is emptied when the watch is armed */
-    }
+    sdb_fd_raise(w->fd[1]);
+    sdb_fd_raise(w->tell);
 }
 
 void sdb_watch_settle(sdb_table *table, bool is_commit)
@@ -312,7 +304,7 @@ int sdb_watch_new(sdb_db *db, sdb_watch **out)
         return SDB_NOMEM;
     }
     w->db = sdb_ref(db);
-    w->fd[0] = w->fd[1] = -1;
+    w->fd[0] = w->fd[1] = w->tell = -1;
     *out = w;
     return SDB_OK;
 }
@@ -347,21 +339,11 @@ void sdb_watch_free(sdb_watch *w)
     sdb_watch_disarm(w);
     if (w->set)
         sdb_watch_set_remove(w->set, w);
-    if (w->fd[0] >= 0)
-        close(w->fd[0]);
-    if (w->fd[1] >= 0 && w->fd[1] != w->fd[0])
-        close(w->fd[1]);
+    sdb_fd_close(w->fd);
     pthread_cond_destroy(&w->cond);
     sdb_buf_fini(&w->range);
     sdb_unref(w->db);
     sdb_free(w);
-}
-
-static void fd_drain(const sdb_watch *w)
-{
-    uint64_t n;
-    while (w->fd[0] >= 0 && read(w->fd[0], &n, sizeof n) > 0)
-        ;
 }
 
 /* The range is set. */
@@ -372,7 +354,7 @@ static int watch_arm(sdb_watch *w, const sdb_version *v, sdb_index *on)
     pthread_mutex_lock(&db->watch_mutex);
     int rc = watches_reserve(&on->watches);
     if (rc == SDB_OK) {
-        fd_drain(w);
+        sdb_fd_clear(w->fd);
         atomic_store(&w->is_fired, false);
         w->table = sdb_table_ref(v->table);
         w->index = sdb_index_ref(on);
@@ -506,24 +488,19 @@ int sdb_watch_wait(sdb_watch *w, int64_t timeout_ms)
 int sdb_watch_fd(sdb_watch *w)
 {
     pthread_mutex_lock(&w->db->watch_mutex);
-    if (w->fd[0] < 0) {
-#ifdef __linux__
-        w->fd[0] = w->fd[1] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-#else
-        if (pipe(w->fd) == 0) {
-            for (int i = 0; i < 2; i++) {
-                fcntl(w->fd[i], F_SETFL, O_NONBLOCK);
-                fcntl(w->fd[i], F_SETFD, FD_CLOEXEC);
-            }
-        } else {
-            w->fd[0] = w->fd[1] = -1;
-        }
-#endif
-        if (w->fd[0] >= 0 && atomic_load(&w->is_fired))
-            fire(w);
-    }
+    if (w->fd[0] < 0 && sdb_fd_open(w->fd) && atomic_load(&w->is_fired))
+        sdb_fd_raise(w->fd[1]);
     pthread_mutex_unlock(&w->db->watch_mutex);
     return w->fd[0];
+}
+
+void sdb_watch_tell(sdb_watch *w, int fd)
+{
+    pthread_mutex_lock(&w->db->watch_mutex);
+    w->tell = fd;
+    if (atomic_load(&w->is_fired))
+        sdb_fd_raise(fd);
+    pthread_mutex_unlock(&w->db->watch_mutex);
 }
 
 /* ---------------------------------------------------------------- sets */

@@ -1,5 +1,5 @@
 /* watch_sql.c - watches: the table statedb_watches, and statedb_wait(), which waits until the result of a
-** query may have changed.
+** query may have changed; statedb_watch_fd() for those who wait elsewhere.
 **
 ** A watch is armed by running its query, from the text, with c->arming set. Then each xFilter tells what
 ** it is going to read (watch_ranges, watch_prefix), and a watch of core is armed for just that, on the
@@ -54,6 +54,8 @@ struct watch {
     source *sources;
     bool is_armed;
     bool is_told; /* it has ended the last wait that it was part of */
+    bool is_failed; /* because it could not be armed: the next wait says why */
+    int fd[2];    /* sdb_fd_open's, raised when it fires, and while it is not armed; -1: not asked for */
 };
 
 /* ---------------------------------------------------------------- what a query reads */
@@ -153,7 +155,7 @@ static bool range_is_there(const source *s, const char *key, int n)
 }
 
 /* Takes the key. An SDB_ code. */
-static int range_add(source *s, const reading *r, char *key, int n)
+static int range_add(const watch *w, source *s, const reading *r, char *key, int n)
 {
     extent *new = sqlite3_malloc(sizeof *new);
     int rc = new ? sdb_watch_new(s->store->db, &new->watch) : SDB_NOMEM;
@@ -168,6 +170,7 @@ static int range_add(source *s, const reading *r, char *key, int n)
     new->next = s->ranges;
     s->ranges = new;
     s->n_ranges++;
+    sdb_watch_tell(new->watch, w->fd[1]);
     return r->range ? sdb_watch_arm(new->watch, s->store->snapshot, s->table, r->index, r->range)
                     : sdb_watch_arm_prefix(new->watch, s->store->snapshot, s->table, r->index, r->op,
                                            r->prefix);
@@ -178,6 +181,7 @@ static int watch_reading(cursor *cur, const reading *of)
 {
     vtable *t = cursor_vtable(cur);
     const reading *r = cur->sorted ? &whole_table : of;
+    watch *w = t->conn->arming;
     source *s;
     char *key;
     int n;
@@ -188,7 +192,7 @@ static int watch_reading(cursor *cur, const reading *of)
         return error_set(t, SQLITE_ERROR,
                          "a watch is of what is committed, but what is read here is older or newer: "
                          "end the statements and transactions that are open");
-    s = source_find(t->conn->arming, t->store, cur->table);
+    s = source_find(w, t->store, cur->table);
     if (!s)
         return SQLITE_NOMEM;
     if (s->is_whole)
@@ -204,7 +208,7 @@ static int watch_reading(cursor *cur, const reading *of)
         ranges_free(s);
         r = &whole_table;
     }
-    return error_core(t, range_add(s, r, key, n));
+    return error_core(t, range_add(w, s, r, key, n));
 }
 
 int watch_range(cursor *cur, const sdb_range *range)
@@ -288,12 +292,15 @@ static int watch_arm(conn *c, watch *w, char **err)
     int rc;
 
     sources_free(w);
+    sdb_fd_clear(w->fd);
     c->arming = w;
     rc = query_run(c, w->query, &wrong);
     c->arming = NULL;
     w->is_armed = rc == SQLITE_OK;
-    if (rc)
+    if (rc) {
         sources_free(w);
+        sdb_fd_raise(w->fd[1]);
+    }
     if (wrong) {
         bool has_ours = strncmp(wrong, ours, sizeof ours - 1) == 0;
         *err = sqlite3_mprintf("statedb: watch '%s': %s", w->name, wrong + (has_ours ? sizeof ours - 1 : 0));
@@ -327,6 +334,7 @@ static void watch_free(watch *w)
     if (!w)
         return;
     sources_free(w);
+    sdb_fd_close(w->fd);
     sqlite3_free(w->name);
     sqlite3_free(w->query);
     sqlite3_free(w);
@@ -347,7 +355,7 @@ static watch *watch_new(const char *name, const char *query)
 
     if (!w)
         return NULL;
-    *w = (watch){.name = sqlite3_mprintf("%s", name), .query = sqlite3_mprintf("%s", query)};
+    *w = (watch){.name = sqlite3_mprintf("%s", name), .query = sqlite3_mprintf("%s", query), .fd = {-1, -1}};
     if (w->name && w->query)
         return w;
     watch_free(w);
@@ -469,12 +477,13 @@ static watch *waiting_next(const waiting *on, const watch *after)
 static int waiting_tell(const waiting *on, bool *out, char **err)
 {
     for (watch *w = waiting_next(on, NULL); w; w = waiting_next(on, w)) {
-        bool was_armed = w->is_armed;
         if (!has_fired(w))
             continue;
         int rc = watch_arm(on->conn, w, err);
-        if (rc && !*out && (!was_armed || rc == SQLITE_NOMEM || rc == SQLITE_INTERRUPT))
+        bool is_passing = rc == SQLITE_NOMEM || rc == SQLITE_INTERRUPT;
+        if (rc && !*out && (is_passing || w->is_failed))
             return rc;
+        w->is_failed = rc && !is_passing;
         sqlite3_free(*err);
         *err = NULL;
         w->is_told = true;
@@ -616,12 +625,47 @@ static void wait_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         sqlite3_result_int(ctx, is_told);
 }
 
+static int fd_open(watch *w)
+{
+    if (!sdb_fd_open(w->fd))
+        return SQLITE_CANTOPEN;
+    for (const source *s = w->sources; s; s = s->next)
+        for (const extent *r = s->ranges; r; r = r->next)
+            sdb_watch_tell(r->watch, w->fd[1]);
+    if (!w->is_armed)
+        sdb_fd_raise(w->fd[1]);
+    return SQLITE_OK;
+}
+
+/* statedb_watch_fd(name): a descriptor that is readable when statedb_wait() would not wait. */
+static void fd_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    char *err = NULL;
+    watch *w;
+    int rc = argument_watch(sqlite3_user_data(ctx), argv[0], "statedb_watch_fd", &w, &err);
+
+    (void)argc;
+    if (!rc && !w) {
+        err = sqlite3_mprintf("statedb_watch_fd: the argument is the name of a watch");
+        rc = SQLITE_ERROR;
+    }
+    if (!rc && w->fd[0] < 0)
+        rc = fd_open(w);
+    if (rc)
+        result_failed(ctx, rc, err);
+    else
+        sqlite3_result_int(ctx, w->fd[0]);
+}
+
 int watches_register(conn *c)
 {
     int rc = listing_register(c, &watches_module);
 
-    if (rc)
-        return rc;
-    return sqlite3_create_function_v2(c->db, "statedb_wait", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY, conn_ref(c),
-                                      wait_function, NULL, NULL, conn_unref);
+    if (!rc)
+        rc = sqlite3_create_function_v2(c->db, "statedb_wait", 2, SQLITE_UTF8 | SQLITE_DIRECTONLY,
+                                        conn_ref(c), wait_function, NULL, NULL, conn_unref);
+    if (!rc)
+        rc = sqlite3_create_function_v2(c->db, "statedb_watch_fd", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY,
+                                        conn_ref(c), fd_function, NULL, NULL, conn_unref);
+    return rc;
 }

@@ -286,6 +286,28 @@ static const step steps_feed[] = {
     {"DROP TABLE g", NULL},
 };
 
+/* Watches. A wait may have told what then found no memory for its text: so it is 0 when it is asked again. */
+#define NOTHING "SELECT 1 WHERE 0"
+static const step steps_watch[] = {
+    {"CREATE VIRTUAL TABLE t USING statedb(a UNIQUE, b, INDEX by_b(b))", "CREATE TABLE t(a UNIQUE, b)"},
+    {"CREATE VIRTUAL TABLE u USING statedb(net, UNIQUE INDEX by_net(net) USING lpm, store=one)",
+     "CREATE TABLE u(net UNIQUE)"},
+    {"INSERT INTO t VALUES(1, 'x'), (2, 'y'), (3, 'z')", NULL},
+    {"INSERT INTO u VALUES('10.0.0.0/8')", NULL},
+    {"INSERT INTO statedb_watches(name, query) VALUES('one', 'SELECT * FROM u JOIN t ON"
+     " t.a IN (1, ''one'', 3) AND t.b > ''a'' WHERE statedb_lpm(u.net, ''10.1.1.1'')')", NOTHING},
+    {"INSERT INTO statedb_watches(name, query) VALUES('all', 'WITH n(i) AS (SELECT 1 UNION ALL SELECT"
+     " i + 1 FROM n WHERE i < 70) SELECT (SELECT b FROM t WHERE t.a = i) FROM n')", NOTHING},
+    {"SELECT name, fired, ranges > 0 FROM statedb_watches", "VALUES('one', 0, 1), ('all', 0, 1)"},
+    {"SELECT statedb_wait(NULL, 1)", "SELECT 0"},
+    {"SELECT statedb_watch_fd('one') > 0", "SELECT 1"},
+    {"UPDATE t SET b = 'a' WHERE a = 1", NULL},
+    {"SELECT statedb_wait('one', 0) >= 0", "SELECT 1"},
+    {"SELECT statedb_wait(NULL, 0) >= 0", "SELECT 1"},
+    {"SELECT statedb_wait('one', 2)", "SELECT 0"},
+    {"DELETE FROM statedb_watches WHERE name = 'all'", NOTHING},
+    {"DROP TABLE u", NULL},
+};
 /* clang-format on */
 
 static const script all = {NULL, steps_all, sizeof steps_all / sizeof *steps_all};
@@ -294,6 +316,7 @@ static const script young = {"BEGIN; SAVEPOINT one", steps_young,
 static const script prefix = {NULL, steps_prefix, sizeof steps_prefix / sizeof *steps_prefix};
 static const script multi = {NULL, steps_multi, sizeof steps_multi / sizeof *steps_multi};
 static const script feed = {NULL, steps_feed, sizeof steps_feed / sizeof *steps_feed};
+static const script watching = {NULL, steps_watch, sizeof steps_watch / sizeof *steps_watch};
 static const script shared = {NULL, steps_shared, sizeof steps_shared / sizeof *steps_shared};
 
 enum { LIMIT = 20000 };
@@ -569,6 +592,13 @@ static void test_faults_of_multi(void **state)
     sweep(&multi, true);
 }
 
+static void test_faults_of_watches(void **state)
+{
+    (void)state;
+    sweep(&watching, false);
+    sweep(&watching, true);
+}
+
 /* The sentences about a value that is none. */
 static void test_faults_of_refusals(void **state)
 {
@@ -724,6 +754,7 @@ int main(void)
         cmocka_unit_test(test_attach),
         cmocka_unit_test(test_faults_in_feeds),
         cmocka_unit_test(test_faults_of_multi),
+        cmocka_unit_test(test_faults_of_watches),
         cmocka_unit_test(test_faults_of_refusals),
     };
     return cmocka_run_group_tests_name("sql_oom", tests, memory_setup, NULL);

@@ -1,10 +1,11 @@
 /* t_sql_watch.c - watches in SQL (ext/watch_sql.c) among threads: a change is never missed, a wait can be
-** interrupted, and a connection closes whatever is watched. What one thread can show is in watch.test. */
+** interrupted, a descriptor tells as much, and a connection closes whatever is watched. What one thread can show is in watch.test. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
 #include "../core/mem.h"
 #include "../ext/statedb_static.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,6 +204,50 @@ static void test_interrupt_of_the_query(void **state)
     close_all(db);
 }
 
+/* ---------------------------------------------------------------- descriptors */
+
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) == 1;
+}
+
+static void test_fd(void **state)
+{
+    sqlite3 *db = db_open();
+    int fd;
+
+    (void)state;
+    execute(db, "CREATE VIRTUAL TABLE t USING statedb(id INTEGER PRIMARY KEY, n);"
+                "CREATE VIRTUAL TABLE u USING statedb(id INTEGER PRIMARY KEY, n, store=one);"
+                "INSERT INTO statedb_watches(name, query) VALUES('w', 'SELECT * FROM t, u WHERE t.id IN (1, 2)')");
+    execute(db, "INSERT INTO t VALUES(1, 1)");
+    fd = (int)ask(db, "SELECT statedb_watch_fd('w')");
+    assert_true(is_readable(fd)); /* it had fired before */
+    assert_int_equal(ask(db, "SELECT statedb_wait('w', 0)"), 1);
+    assert_false(is_readable(fd));
+    execute(db, "INSERT INTO t VALUES(3, 1)");
+    assert_false(is_readable(fd));
+    execute(db, "INSERT INTO u VALUES(3, 1)");
+    assert_true(is_readable(fd));
+    assert_int_equal(ask(db, "SELECT statedb_watch_fd('w')"), fd);
+    assert_int_equal(ask(db, "SELECT statedb_wait(NULL, 0)"), 1);
+    assert_false(is_readable(fd));
+    execute(db, "INSERT INTO t VALUES(2, 1)");
+    assert_true(is_readable(fd));
+    execute(db, "DROP TABLE t");
+    assert_int_equal(ask(db, "SELECT statedb_wait('w', 0)"), 1);
+    assert_true(is_readable(fd)); /* the next wait does not wait: it says what is wrong */
+    assert_int_equal(sqlite3_exec(db, "SELECT statedb_wait('w', -1)", NULL, NULL, NULL), SQLITE_ERROR);
+    execute(db, "CREATE VIRTUAL TABLE t USING statedb(id INTEGER PRIMARY KEY, n)");
+    assert_int_equal(ask(db, "SELECT statedb_wait('w', 0)"), 1);
+    assert_false(is_readable(fd));
+    assert_int_equal(sqlite3_exec(db, "SELECT statedb_watch_fd(NULL)", NULL, NULL, NULL), SQLITE_ERROR);
+    assert_string_equal(sqlite3_errmsg(db), "statedb_watch_fd: the argument is the name of a watch");
+    close_all(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +255,7 @@ int main(void)
         cmocka_unit_test(test_any_watch),
         cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_interrupt_of_the_query),
+        cmocka_unit_test(test_fd),
     };
     return cmocka_run_group_tests_name("sql_watch", tests, NULL, NULL);
 }

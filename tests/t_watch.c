@@ -245,6 +245,38 @@ static void test_fd(void **state)
     fixture_close(&f);
 }
 
+/* One descriptor for several watches; it belongs to whoever made it. */
+static void test_tell(void **state)
+{
+    (void)state;
+    fixture f;
+    fixture_open(&f);
+    sdb_range all = {0};
+    char bytes[64];
+    int to[2];
+    sdb_watch *other;
+    assert_int_equal(pipe(to), 0);
+    struct pollfd p = {.fd = to[0], .events = POLLIN};
+    assert_int_equal(sdb_watch_new(f.db, &other), SDB_OK);
+    sdb_watch_tell(f.w, to[1]);
+    sdb_watch_tell(other, to[1]);
+    arm_for(&f, f.w, 0, &all);
+    arm_for(&f, other, 0, &all);
+    assert_int_equal(poll(&p, 1, 0), 0);
+    commit_put(&f, 1, 1);
+    assert_int_equal(read(to[0], bytes, sizeof bytes), 16);
+    sdb_watch_tell(f.w, -1);
+    sdb_watch_tell(other, to[1]); /* it has fired */
+    assert_int_equal(read(to[0], bytes, sizeof bytes), 8);
+    arm_for(&f, f.w, 0, &all);
+    commit_put(&f, 2, 1);
+    assert_int_equal(poll(&p, 1, 0), 0);
+    sdb_watch_free(other);
+    close(to[0]);
+    close(to[1]);
+    fixture_close(&f);
+}
+
 /* ---------------------------------------------------------------- waiting */
 
 static void *commit_soon(void *arg)
@@ -377,7 +409,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_key), cmocka_unit_test(test_nothing_is_missed),
-        cmocka_unit_test(test_random),  cmocka_unit_test(test_fd),
+        cmocka_unit_test(test_random),  cmocka_unit_test(test_fd), cmocka_unit_test(test_tell),
         cmocka_unit_test(test_sets),    cmocka_unit_test(test_wait_in_another_thread),
         cmocka_unit_test(test_follow),
     };
