@@ -7,6 +7,7 @@
 **     like_sql.c     LIKE table, in these arguments
 **     store.c        the stores of a connection, and those of the process that have names
 **     module.c       create, connect, disconnect, destroy, rename; the sqlite3_module table
+**     path.c         the ways to answer a query, and the best       (path.h)
 **     plan.c         xBestIndex, and the plan it hands to the cursor (plan.h)
 **     estimate.c     how many rows a range is going to have
 **     lock.c         write locks of shared tables: when, and how long
