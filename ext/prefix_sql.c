@@ -217,39 +217,59 @@ static void family_function(sqlite3_context *ctx, int argc, sqlite3_value **argv
         sqlite3_result_text(ctx, names[p.family], -1, SQLITE_STATIC);
 }
 
-/* statedb_net_key(x): a blob that orders as prefixes do in an index: by family, bit by bit, a prefix
-** before what it covers. */
+/* Bytes that order as prefixes do in an index: by family, bit by bit, a prefix before what it covers. */
+enum { KEY_MAX = 2 + sizeof((sdb_prefix *)0)->addr };
+
+static int key_make(const sdb_prefix *p, uint8_t key[KEY_MAX])
+{
+    unsigned bytes = (sdb_family_bits(p->family) + 7) / 8;
+
+    key[0] = p->family;
+    memcpy(key + 1, p->addr, bytes);
+    key[1 + bytes] = p->bits;
+    return (int)bytes + 2;
+}
+
+/* statedb_net_key(x): these bytes, as a blob. */
 static void net_key_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
+    uint8_t key[KEY_MAX];
     sdb_prefix p;
-    uint8_t key[2 + sizeof p.addr];
 
     (void)argc;
-    if (!argument_is_prefix(ctx, argv[0], &p))
+    if (argument_is_prefix(ctx, argv[0], &p))
+        sqlite3_result_blob(ctx, key, key_make(&p, key), SQLITE_TRANSIENT);
+}
+
+/* statedb_net_cmp(a, b): -1, 0 or 1 in the same order. */
+static void net_cmp_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+    uint8_t a[KEY_MAX], b[KEY_MAX];
+    sdb_prefix p, q;
+
+    (void)argc;
+    if (!argument_is_prefix(ctx, argv[0], &p) || !argument_is_prefix(ctx, argv[1], &q))
         return;
-    unsigned bytes = (sdb_family_bits(p.family) + 7) / 8;
-    key[0] = p.family;
-    memcpy(key + 1, p.addr, bytes);
-    key[1 + bytes] = p.bits;
-    sqlite3_result_blob(ctx, key, (int)bytes + 2, SQLITE_TRANSIENT);
+    int n_a = key_make(&p, a), n_b = key_make(&q, b);
+    int c = memcmp(a, b, (size_t)(n_a < n_b ? n_a : n_b)); /* of one family they are as long */
+    sqlite3_result_int(ctx, (c > 0) - (c < 0));
 }
 
 int prefix_functions_register(sqlite3 *db)
 {
     static const struct {
         const char *name;
+        int n_args;
         void (*function)(sqlite3_context *, int, sqlite3_value **);
     } functions[] = {
-        {"statedb_net", net_function},
-        {"statedb_host", host_function},
-        {"statedb_masklen", masklen_function},
-        {"statedb_family", family_function},
-        {"statedb_net_key", net_key_function},
+        {"statedb_net", 1, net_function},         {"statedb_host", 1, host_function},
+        {"statedb_masklen", 1, masklen_function}, {"statedb_family", 1, family_function},
+        {"statedb_net_key", 1, net_key_function}, {"statedb_net_cmp", 2, net_cmp_function},
     };
     int rc = SQLITE_OK;
 
     for (size_t i = 0; !rc && i < sizeof functions / sizeof *functions; i++)
-        rc = sqlite3_create_function_v2(db, functions[i].name, 1,
+        rc = sqlite3_create_function_v2(db, functions[i].name, functions[i].n_args,
                                         SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
                                         functions[i].function, NULL, NULL, NULL);
     return rc;
