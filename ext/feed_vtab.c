@@ -137,7 +137,7 @@ static int columns_declare(feed *f, const table_sql *def)
 
     sqlite3_str_appendall(text, "CREATE TABLE x(");
     for (int i = 0; i < f->n_columns; i++)
-        sqlite3_str_appendf(text, "\"%w\" %s COLLATE %s, ", def->columns[i].name, def->columns[i].type,
+        sqlite3_str_appendf(text, "\"%w\" \"%w\" COLLATE %s, ", def->columns[i].name, def->columns[i].type,
                             sql_collations[def->columns[i].collation]);
     sqlite3_str_appendall(text, "_revision INTEGER, _op TEXT, _rowid INTEGER HIDDEN)");
     sql = sqlite3_str_finish(text);

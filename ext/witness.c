@@ -21,7 +21,7 @@ SQLITE_EXTENSION_INIT3
 /* The file. */
 typedef struct witness {
     sqlite3_file base; /* must be first */
-    conn *conn;        /* counted; NULL when another one has taken its place */
+    conn *conn;        /* counted; its witness may be another one by now */
     bool is_locked;
 } witness;
 
@@ -33,7 +33,7 @@ static _Thread_local conn *opening;
 static void witness_tell(witness *w)
 {
     w->is_locked = false;
-    if (!w->conn || w->conn->witness != w || !w->conn->is_witnessed)
+    if (w->conn->witness != w || !w->conn->is_witnessed)
         return;
     w->conn->is_witnessed = false;
     view_end_all(w->conn);
