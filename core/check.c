@@ -21,11 +21,14 @@ static char *complain(const sdb_version *v, int index, const char *wrong)
     return text;
 }
 
-/* Every row of the table is in index i, under its key. */
-static const char *check_rows(const sdb_version *v, int i, sdb_buf *key)
+static const char interrupted[] = "the check has been interrupted";
+
+/* Every row of the table is in index i, under its key. stop may be NULL. */
+static const char *check_rows(const sdb_version *v, int i, sdb_buf *key, const sdb_stop *stop)
 {
     const sdb_table *t = v->table;
     const char *wrong = NULL;
+    uint64_t n = 0;
     sdb_iter it;
     sdb_iter_init(&it);
     sdb_iter_open(&it, &v->set->at[SDB_BY_ROWID]->leaves, t->arena.base, v->root[SDB_BY_ROWID]);
@@ -38,6 +41,8 @@ static const char *check_rows(const sdb_version *v, int i, sdb_buf *key)
             break;
         if (sdb_radix_get(&v->set->at[i]->leaves, t->arena.base, v->root[i], key->at, key->n) != it.leaf)
             wrong = "a row of the table is not in the index";
+        else if (sdb_stop_due(stop, n++))
+            wrong = interrupted;
     }
     if (rc < 0)
         wrong = "there is no memory to check the table with";
@@ -45,7 +50,7 @@ static const char *check_rows(const sdb_version *v, int i, sdb_buf *key)
     return wrong;
 }
 
-static char *check_version(const sdb_version *v)
+static char *check_version(const sdb_version *v, const sdb_stop *stop)
 {
     sdb_buf key = {0};
     const char *wrong = NULL;
@@ -62,7 +67,7 @@ static char *check_version(const sdb_version *v)
         if (!wrong && leaves != rows)
             wrong = "the index has more or fewer entries than the table has rows";
         if (!wrong)
-            wrong = check_rows(v, i, &key);
+            wrong = check_rows(v, i, &key, stop);
     }
     sdb_buf_fini(&key);
     if (!wrong) {
@@ -78,7 +83,7 @@ char *sdb_txn_check(sdb_txn *txn)
         const sdb_version *v = txn->table[i];
         if (!v)
             continue;
-        char *text = check_version(v);
+        char *text = check_version(v, &txn->stop);
         if (text)
             return text;
         const char *wrong =
@@ -102,7 +107,7 @@ void sdb_commit_check(const sdb_txn *txn)
         return;
     for (uint32_t i = 0; i < txn->n_work; i++) {
         const sdb_work *w = &txn->work[i];
-        const char *text = w->is_dropped ? NULL : check_version(w->now);
+        const char *text = w->is_dropped ? NULL : check_version(w->now, NULL);
         if (!text && !w->is_dropped)
             text = sdb_arena_check(&w->table->arena);
         if (text) {

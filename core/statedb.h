@@ -398,8 +398,8 @@ SDB_MUST int sdb_txn_lock_all(sdb_txn *txn, sdb_table *const *tables, int n);
 /* How long a lock is waited for, in milliseconds; < 0: for ever. */
 void sdb_txn_set_timeout(sdb_txn *txn, int64_t ms);
 
-/* While a lock is waited for, `stop` is asked every so many milliseconds; while sdb_txn_create_index or
-** sdb_delete_all goes over the rows, at every few thousandth. {NULL}: nobody is, as at first. */
+/* While a lock is waited for, `stop` is asked every so many milliseconds; while sdb_txn_create_index,
+** sdb_delete_all or sdb_txn_check goes over the rows, at every few thousandth. {NULL}: nobody is, as at first. */
 void sdb_txn_set_stop(sdb_txn *txn, int64_t ms, sdb_stop stop);
 
 /* What is read between begin and end is looked at for planning only, and does not count as reading;
@@ -489,7 +489,8 @@ SDB_MUST int sdb_txn_prepare(sdb_txn *txn);
 int sdb_txn_commit(sdb_txn *txn);
 void sdb_txn_abort(sdb_txn *txn);
 
-/* As sdb_check, for the tables as this transaction sees them. */
+/* As sdb_check, for the tables as this transaction sees them. When its sdb_txn_set_stop ends it, a sentence
+** says so. */
 char *sdb_txn_check(sdb_txn *txn);
 
 /* ---------------------------------------------------------------- cursors */

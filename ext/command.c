@@ -12,12 +12,34 @@
 
 SQLITE_EXTENSION_INIT3
 
+int store_check(store *s, char **out)
+{
+    sdb_txn *txn = s->txn;
+    int rc = txn ? SDB_OK : sdb_txn_begin(s->db, &txn);
+
+    *out = NULL;
+    if (rc != SDB_OK)
+        return error_code(rc);
+    sdb_txn_set_stop(txn, 0, conn_stop(s->conn));
+    *out = sdb_txn_check(txn);
+    sdb_txn_set_stop(txn, 0, (sdb_stop){0});
+    if (txn != s->txn)
+        sdb_txn_abort(txn);
+    if (*out && conn_is_interrupted(s->conn)) {
+        free(*out);
+        *out = NULL;
+        return SQLITE_INTERRUPT;
+    }
+    return SQLITE_OK;
+}
+
 static int integrity_check(vtable *t)
 {
-    sdb_txn *txn = t->store->txn;
-    char *text = txn ? sdb_txn_check(txn) : sdb_check(t->store->db);
-    int rc = text ? error_set(t, SQLITE_CORRUPT_VTAB, "%s", text) : SQLITE_OK;
+    char *text;
+    int rc = store_check(t->store, &text);
 
+    if (text)
+        rc = error_set(t, SQLITE_CORRUPT_VTAB, "%s", text);
     free(text);
     return rc;
 }

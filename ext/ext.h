@@ -297,6 +297,10 @@ void write_defaults_free(vtable *t);
 
 int command_run(vtable *t, sqlite3_value *command);
 
+/* Check the whole store as the connection sees it. *out: what is wrong, to be freed with free(), or NULL.
+** SQLITE_INTERRUPT, SQLITE_NOMEM. */
+int store_check(store *s, char **out);
+
 /* That no table and no index of the table's schema has this name, else SQLite's error. */
 int command_check_name(vtable *t, const char *name);
 

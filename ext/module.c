@@ -536,14 +536,14 @@ static int module_integrity(sqlite3_vtab *vtab, const char *schema, const char *
                             char **err)
 {
     vtable *t = (vtable *)vtab;
-    sdb_txn *txn = t->store->txn;
-    char *text = txn ? sdb_txn_check(txn) : sdb_check(t->store->db);
+    char *text;
+    int rc = store_check(t->store, &text);
 
     (void)flags;
-    if (text)
-        *err = sqlite3_mprintf("statedb: %s.%s: %s", schema, name, text);
+    if (text && !(*err = sqlite3_mprintf("statedb: %s.%s: %s", schema, name, text)))
+        rc = SQLITE_NOMEM;
     free(text);
-    return text && !*err ? SQLITE_NOMEM : SQLITE_OK;
+    return rc;
 }
 
 /* The module as SQLite 3.44 and newer know it, whatever the header we are compiled with. Older ones look

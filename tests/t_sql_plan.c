@@ -302,6 +302,7 @@ static void test_interrupts(void **state)
         "SELECT count(*) FROM big WHERE half = interrupt(-1)",
         "SELECT count(*) FROM few JOIN big ON big.half = interrupt(few.x)",
         "INSERT INTO big(big) VALUES(interrupt('CREATE INDEX i ON big(half)'))",
+        "INSERT INTO big(big) VALUES(interrupt('integrity-check'))",
         "SELECT count(*) FROM nets WHERE statedb_lpm(net, interrupt('10.1.2.3'))",
     };
     sqlite3 *db = db_new();
