@@ -15,6 +15,7 @@
 **
 **     bench_lpm_sql [PREFIXES]     so many, made, instead of the real ones */
 #include "bench.h"
+#include "sql.h"
 
 #include "../ext/statedb_static.h"
 #include "../tests/prefixes.h"
@@ -93,24 +94,6 @@ static void routes_make(size_t wanted)
 }
 
 /* ---------------------------------------------------------------- the tables */
-
-static void execute(sqlite3 *db, const char *sql)
-{
-    if (sqlite3_exec(db, sql, NULL, NULL, NULL)) {
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-        exit(1);
-    }
-}
-
-static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *stmt;
-    if (sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &stmt, NULL)) {
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-        exit(1);
-    }
-    return stmt;
-}
 
 /* The sum of all ids; 0: none. */
 static int64_t answer(sqlite3_stmt *stmt)

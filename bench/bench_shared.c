@@ -19,6 +19,7 @@
 **
 **     bench_shared [ROUNDS [FILE]]      7 if not given; FILE gets the figures for shared.gp */
 #include "bench.h"
+#include "sql.h"
 
 #include "../ext/statedb_static.h"
 
@@ -40,14 +41,6 @@ static char folder[] = "/dev/shm/statedb-bench-XXXXXX";
 static int64_t id_of[ROWS]; /* of the row with k */
 
 /* ---------------------------------------------------------------- databases */
-
-static void must(sqlite3 *db, const char *sql)
-{
-    if (sqlite3_exec(db, sql, NULL, NULL, NULL)) {
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-        exit(1);
-    }
-}
 
 static sqlite3 *connect(int side, int database)
 {
@@ -73,7 +66,7 @@ static sqlite3 *connect(int side, int database)
     if (side == STATEDB)
         MUST(sqlite3_statedb_static_init(db, NULL, NULL));
     if (side == WAL)
-        must(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF");
+        execute(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF");
     return db;
 }
 
@@ -82,7 +75,7 @@ static void join(sqlite3 *db, int side, int database)
     if (side != STATEDB)
         return;
     char *sql = sqlite3_mprintf("SELECT statedb_attach('bench%d')", database);
-    must(db, sql);
+    execute(db, sql);
     sqlite3_free(sql);
 }
 
@@ -101,19 +94,19 @@ static sqlite3 *make(int side, int database)
                 : sqlite3_mprintf("CREATE TABLE t%d(id INTEGER PRIMARY KEY, k INTEGER, v INTEGER);"
                                   "CREATE INDEX by_k%d ON t%d(k)",
                                   t, t, t);
-        must(db, sql);
+        execute(db, sql);
         sqlite3_free(sql);
         sql = sqlite3_mprintf("INSERT INTO t%d VALUES (?, ?, %d)", t, VALUE);
         MUST(sqlite3_prepare_v2(db, sql, -1, &insert, NULL));
         sqlite3_free(sql);
-        must(db, "BEGIN");
+        execute(db, "BEGIN");
         for (int64_t k = 0; k < ROWS; k++) {
             MUST(sqlite3_bind_int64(insert, 1, id_of[k]));
             MUST(sqlite3_bind_int64(insert, 2, k));
             sqlite3_step(insert);
             MUST(sqlite3_reset(insert));
         }
-        must(db, "COMMIT");
+        execute(db, "COMMIT");
         MUST(sqlite3_finalize(insert));
     }
     return db;
@@ -187,11 +180,10 @@ static uint64_t actor_random(actor *a)
     return a->random;
 }
 
-static sqlite3_stmt *prepare(sqlite3 *db, const char *format, int table)
+static sqlite3_stmt *prepare_on(sqlite3 *db, const char *format, int table)
 {
-    sqlite3_stmt *stmt;
     char *sql = sqlite3_mprintf(format, table);
-    MUST(sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &stmt, NULL));
+    sqlite3_stmt *stmt = prepare(db, sql);
     sqlite3_free(sql);
     return stmt;
 }
@@ -203,11 +195,11 @@ static void actor_open(actor *a, int side, int database, int table, bool is_writ
     join(a->db, side, database);
     a->is_writer = is_writer;
     a->random = rnd();
-    a->read = prepare(a->db, "SELECT v FROM t%d WHERE k BETWEEN ? AND ?", table);
-    a->begin = prepare(a->db, "BEGIN IMMEDIATE", 0);
-    a->update = prepare(a->db, "UPDATE t%d SET v = v + ? WHERE id = ?", table);
-    a->commit = prepare(a->db, "COMMIT", 0);
-    a->rollback = prepare(a->db, "ROLLBACK", 0);
+    a->read = prepare_on(a->db, "SELECT v FROM t%d WHERE k BETWEEN ? AND ?", table);
+    a->begin = prepare_on(a->db, "BEGIN IMMEDIATE", 0);
+    a->update = prepare_on(a->db, "UPDATE t%d SET v = v + ? WHERE id = ?", table);
+    a->commit = prepare_on(a->db, "COMMIT", 0);
+    a->rollback = prepare_on(a->db, "ROLLBACK", 0);
 }
 
 static void actor_close(actor *a)

@@ -14,6 +14,7 @@
 **
 **     bench_sql [LARGEST]      sizes 10000, 1000000 up to LARGEST */
 #include "bench.h"
+#include "sql.h"
 
 #include "../ext/statedb_static.h"
 
@@ -198,24 +199,6 @@ static const struct work {
      TABLE("t")},
 };
 enum { WORKS = sizeof WORK / sizeof *WORK };
-
-static void execute(sqlite3 *db, const char *sql)
-{
-    if (sqlite3_exec(db, sql, NULL, NULL, NULL)) {
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-        exit(1);
-    }
-}
-
-static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
-{
-    sqlite3_stmt *stmt;
-    if (sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, &stmt, NULL)) {
-        fprintf(stderr, "%s: %s\n", sql, sqlite3_errmsg(db));
-        exit(1);
-    }
-    return stmt;
-}
 
 /* Run the statement to its end and mix its answer, in its order, into sum. */
 static uint64_t run(sqlite3_stmt *stmt, const char *columns, uint64_t sum)
