@@ -27,6 +27,8 @@ enum {
     ROWS_EQ_MIN = 5,
     LIST_LENGTH = 8, /* values in an IN list */
     IN_FLAGS = 32,   /* sqlite3_vtab_in() knows about so many constraints */
+    NOT_NULL_SINCE = 3053000, /* before, or not long before, x NOTNULL in the ON of x LEFT JOIN y is said to
+                              ** be a condition for x */
     COUNT_MIN = 32,  /* rows; counting takes a look-up or two */
     EQ_COUNTED = 8,  /* columns of an index that are counted together */
     OMIT_MAX = 16,   /* and omit is heeded for so many */
@@ -553,7 +555,7 @@ static path path_try(query *q, int index)
     if (p.n_eq < n_parts) {
         p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_GE);
         p.upper = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_LE);
-        if (p.lower < 0 && p.upper < 0)
+        if (p.lower < 0 && p.upper < 0 && sqlite3_libversion_number() >= NOT_NULL_SINCE)
             p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_ISNOTNULL,
                                 SQLITE_INDEX_CONSTRAINT_ISNOTNULL);
     }

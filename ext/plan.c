@@ -131,8 +131,7 @@ static void writer_add_range(writer *w)
     w->is_inexact |= !column_is_numeric(q, column);
     if (p->lower >= 0) {
         int op = q->info->aConstraint[p->lower].op;
-        if (op != SQLITE_INDEX_CONSTRAINT_ISNOTNULL)
-            to->lower_arg = writer_use(w, p->lower, !w->is_inexact && !p->n_filter);
+        to->lower_arg = writer_use(w, p->lower, !w->is_inexact && !p->n_filter);
         to->lower = (uint8_t)op;
         text_add_term(q, w->plan, &w->n_text, p->n_eq == 0, column, op_text(op, false));
     }

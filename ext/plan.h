@@ -41,7 +41,7 @@ typedef struct plan_path {
     sdb_index_def def; /* what the index is; no parts: the rowid */
     const plan_term *eq;
     uint16_t n_eq;
-    uint8_t lower; /* SQLITE_INDEX_CONSTRAINT_GT, _GE or _ISNOTNULL (which has no argument); 0: none */
+    uint8_t lower; /* SQLITE_INDEX_CONSTRAINT_GT, _GE or _ISNOTNULL (whose argument says nothing); 0: none */
     uint8_t upper; /* _LT or _LE; 0: none */
     int16_t lower_arg;
     int16_t upper_arg;
