@@ -77,7 +77,9 @@ static int tables_join(attacher *a)
 
     if (rc)
         return rc;
+    a->store->conn->is_attaching = true; /* what is dropped meanwhile must not be made anew */
     rc = sqlite3_exec(db, sqlite3_str_value(a->sql), NULL, NULL, &a->err);
+    a->store->conn->is_attaching = false;
     if (!rc)
         return sqlite3_exec(db, "RELEASE statedb_attach", NULL, NULL, &a->err);
     sqlite3_exec(db, "ROLLBACK TO statedb_attach; RELEASE statedb_attach", NULL, NULL, NULL);

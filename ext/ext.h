@@ -69,6 +69,7 @@ struct conn {
     int n_open;       /* cursors open */
     int n_evaluating; /* DEFAULT and CHECK expressions being evaluated: nobody may write */
     uint64_t n_plans; /* ever made: the last one's id */
+    bool is_attaching; /* statedb_attach() joins tables: it makes none (attach.c) */
     bool has_doubt; /* the next UPDATE planned is not to rely on a unique index (cursor.c) */
 
     vtable *wanted; /* lock.c: tables to be locked by the statement that is running */
