@@ -15,6 +15,7 @@ SQLITE_EXTENSION_INIT3
 enum {
     BATCH = 64,          /* of a list's values, looked up at once */
     GATHERED_KEPT = 256, /* rows to have room for until the next xFilter */
+    IDLE_MAX = 16,       /* what has been open by so many plans stays open for them */
     PARKED_MAX = 16 /* SQLite keeps text of the statement's last few cursors, not of every one */
 };
 
@@ -49,6 +50,13 @@ static void cursor_free(cursor *cur)
     sqlite3_free(cur);
 }
 
+/* Whether the snapshot has to stay for the sake of core. */
+static void core_stand(store *s, cursor *cur, bool stands)
+{
+    s->n_standing += stands - cur->stands;
+    cur->stands = stands;
+}
+
 int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
 {
     store *s = ((vtable *)vtab)->store;
@@ -73,7 +81,7 @@ static void core_close(store *s, cursor *cur)
     sdb_cursor_close(cur->core);
     automatic_drop(cur);
     cur->n_vain = 0;
-    s->n_standing -= cur->on_snapshot;
+    core_stand(s, cur, false);
     cur->is_open = false;
 }
 
@@ -93,18 +101,46 @@ static void cursor_clear(cursor *cur)
     cur->is_batch = cur->is_rowid_read = false;
 }
 
-static void cursor_retire(store *s, cursor *cur)
-{
-    core_close(s, cur);
-    past_set(cur, NULL);
-    cur->next = s->idle;
-    s->idle = cur;
-}
-
 /* Whether the next cursor of the same plan can use what this one has found out. */
 static bool cursor_is_worthy(const cursor *cur)
 {
     return cur->sorted || cur->n_vain;
+}
+
+/* Core stays open for the next statement of its plan, as long as the snapshot is there (view.c). */
+static void core_rest(store *s, cursor *cur)
+{
+    if (cur->is_open && cur->on_snapshot && cur->n_writes == s->n_writes && !cursor_is_worthy(cur))
+        core_stand(s, cur, false);
+    else
+        core_close(s, cur);
+}
+
+static void cursor_retire(store *s, cursor *cur)
+{
+    core_rest(s, cur);
+    if (cur->past)
+        past_set(cur, NULL);
+    cur->next = s->idle;
+    s->idle = cur;
+}
+
+/* One of the idle cursors, the longest out of use, or a new one; with core closed. NULL: no memory. */
+static cursor *cursor_spare(store *s)
+{
+    cursor **at = &s->idle, *spare;
+    int n = 1;
+
+    while (*at && (*at)->is_open && ((*at)->next || n < IDLE_MAX)) {
+        at = &(*at)->next;
+        n++;
+    }
+    spare = *at;
+    if (!spare)
+        return cursor_new(s, &spare) == SQLITE_OK ? spare : NULL;
+    *at = spare->next;
+    core_close(s, spare);
+    return spare;
 }
 
 /* The newest parked one may hold the same rows already; the oldest of many is out of use. */
@@ -154,6 +190,12 @@ int cursor_close(sqlite3_vtab_cursor *base)
         cursor_retire(s, cur);
     conn_close_cursor(c);
     return SQLITE_OK;
+}
+
+void cursor_pool_close(store *s)
+{
+    for (cursor *cur = s->idle; cur; cur = cur->next)
+        core_close(s, cur);
 }
 
 void cursor_pool_free(store *s)
@@ -286,6 +328,7 @@ static void core_move(cursor *to, const cursor *from)
     to->is_open = from->is_open;
     to->index = from->index;
     to->on_snapshot = from->on_snapshot;
+    to->stands = from->stands;
     to->n_writes = from->n_writes;
     to->plan_id = from->plan_id;
     to->sorted = from->sorted;
@@ -301,41 +344,54 @@ static void core_swap(cursor *a, cursor *b)
     core_move(b, &was_a);
 }
 
+/* Whether core is open by the plan, on what is to be read now. */
+static bool core_is_open(const store *s, const cursor *cur, const plan *p)
+{
+    return cur->plan_id == p->id && cur->is_open && cur->n_writes == s->n_writes;
+}
+
 /* What core is open on goes to a closed cursor that is kept, if it may be of use again; or a kept one's
 ** comes here. False: there is none of the plan. */
 static bool core_exchange(store *s, cursor *cur, const plan *p)
 {
-    cursor **at = &s->parked;
+    cursor **at = &s->parked, *kept = s->idle;
 
-    while (*at && ((*at)->plan_id != p->id || (*at)->n_writes != s->n_writes ||
-                   (*at)->past || (*at)->on_snapshot != !s->txn))
+    while (*at && (!core_is_open(s, *at, p) || (*at)->past || (*at)->on_snapshot != !s->txn))
         at = &(*at)->next;
-    cursor *kept = *at;
+    if (*at) {
+        kept = *at;
+        core_swap(cur, kept);
+        if (!kept->is_open || !cursor_is_worthy(kept)) {
+            *at = kept->next;
+            cursor_retire(s, kept);
+        }
+        return true;
+    }
+    while (kept && !core_is_open(s, kept, p))
+        kept = kept->next;
     if (!kept)
         return false;
     core_swap(cur, kept);
-    if (!kept->is_open || !cursor_is_worthy(kept)) {
-        *at = kept->next;
-        cursor_retire(s, kept);
-    }
+    core_rest(s, kept);
     return true;
 }
 
 /* Close core, or leave it to a cursor that is kept. */
 static int core_leave(store *s, cursor *cur)
 {
-    cursor *kept = s->idle;
+    bool is_of_use = cur->is_open && !cur->past && cur->n_writes == s->n_writes;
+    bool is_worthy = is_of_use && cursor_is_worthy(cur);
+    cursor *kept = is_worthy || (is_of_use && cur->on_snapshot) ? cursor_spare(s) : NULL;
 
-    if (!cur->is_open || !cursor_is_worthy(cur) || cur->past || cur->n_writes != s->n_writes) {
+    if (!kept) {
         core_close(s, cur);
-        return SQLITE_OK;
+        return is_worthy ? SQLITE_NOMEM : SQLITE_OK;
     }
-    if (kept)
-        s->idle = kept->next;
-    else if (cursor_new(s, &kept) != SQLITE_OK)
-        return SQLITE_NOMEM;
     core_swap(cur, kept);
-    cursor_park(s, kept);
+    if (is_worthy)
+        cursor_park(s, kept);
+    else
+        cursor_retire(s, kept);
     return SQLITE_OK;
 }
 
@@ -350,10 +406,10 @@ static int core_open(cursor *cur, const plan *p)
     bool is_there;
     int rc;
 
-    if (cur->plan_id == p->id && cur->is_open && cur->n_writes == s->n_writes)
-        return SQLITE_OK; /* the inner side of a join, again */
-    if (!cur->past && core_exchange(s, cur, p))
-        return SQLITE_OK;
+    if (core_is_open(s, cur, p) || (!cur->past && core_exchange(s, cur, p))) {
+        core_stand(s, cur, cur->on_snapshot);
+        return SQLITE_OK; /* the inner side of a join, again; or the statement, again */
+    }
     rc = core_leave(s, cur);
     if (rc == SQLITE_OK)
         rc = view_prepare(s, &t->base.zErrMsg);
@@ -365,7 +421,7 @@ static int core_open(cursor *cur, const plan *p)
     cur->is_open = true;
     cur->plan_id = p->id;
     cur->n_writes = s->n_writes;
-    s->n_standing += cur->on_snapshot;
+    core_stand(s, cur, cur->on_snapshot);
     if (is_there)
         return SQLITE_OK;
     rc = p->path.def.kind == SDB_RADIX

@@ -32,6 +32,7 @@ struct cursor {
     bool is_open;       /* core is, by the plan */
     int index;          /* that core is open on */
     bool on_snapshot;
+    bool stands;      /* it is one of the store's n_standing */
     int64_t n_writes; /* the store's, when core was opened */
 
     uint64_t plan_id;         /* of the plan that core is open by */

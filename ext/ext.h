@@ -104,7 +104,7 @@ struct store {
     sdb_snapshot *snapshot; /* what reads outside of a txn see (view.c) */
 
     /* cursor.c */
-    int n_standing;          /* cursors open on the snapshot */
+    int n_standing;          /* cursors in use that are open on the snapshot */
     int64_t n_writes;        /* counts xUpdate calls: two cursors of equal count see the same rows */
     bool is_bound;          /* a table has been read by it: what is written next must have that moment */
     int64_t snapshot_writes; /* n_writes when the snapshot was taken */
@@ -290,6 +290,7 @@ int cursor_eof(sqlite3_vtab_cursor *cur);
 int cursor_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int column);
 int cursor_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid);
 void conn_close_cursor(conn *c); /* one of those that conn.n_open counts is no more */
+void cursor_pool_close(store *s); /* closes what idle ones have open */
 void cursor_pool_free(store *s); /* frees idle and parked ones; none is open */
 
 int write_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid);

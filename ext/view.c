@@ -4,6 +4,7 @@
 ** store's first cursor starts, and kept
 **
 **     until the connection's last cursor closes: one statement, one version;
+**     of the connection's own store, until it writes: nobody else does, so it is the newest one;
 **     in a transaction, of a shared store, until its end, which the witness or the manager tells;
 **     so too beneath a statement that writes (to whatever): its triggers may have no cursor open from
 **     one row to the next, and it may hold on to text that it was given by a cursor that is closed.
@@ -31,6 +32,15 @@ int view_prepare_shared(store *s, char **err)
     return witness_call(c, err);
 }
 
+/* Give the snapshot up, and what is kept open on it. */
+static void view_drop(store *s)
+{
+    if (!sdb_snapshot_held(s->snapshot))
+        return;
+    cursor_pool_close(s);
+    sdb_snapshot_drop(s->snapshot);
+}
+
 /* Without a txn: a snapshot older than this connection's last commit would hide its own writes. It
 ** is taken anew, or, while other cursors stand on it, a txn is begun to read the present state. */
 int view_begin(store *s, view *out)
@@ -40,7 +50,7 @@ int view_begin(store *s, view *out)
         return SDB_OK;
     if (!sdb_snapshot_held(s->snapshot) ||
         (s->snapshot_writes != s->n_writes && s->n_standing == 0)) {
-        sdb_snapshot_drop(s->snapshot);
+        view_drop(s);
         sdb_snapshot_take(s->snapshot);
         s->snapshot_writes = s->n_writes;
     }
@@ -62,8 +72,9 @@ void view_close(store *s)
 {
     if (is_kept(s))
         return;
-    sdb_snapshot_drop(s->snapshot);
     s->is_bound = false;
+    if (s->name || s->txn || s->snapshot_writes != s->n_writes)
+        view_drop(s);
 }
 
 void view_end_all(conn *c)
@@ -92,6 +103,8 @@ int view_begin_txn(store *s)
     bool is_first = !is_kept(s) || !sdb_snapshot_held(s->snapshot) || !s->is_bound ||
                     s->snapshot_writes != s->n_writes; /* own commits do not make it stale */
 
+    if (!s->name && s->conn->n_open == 0)
+        view_drop(s);
     s->is_blank = is_first;
     s->txn_writes = s->n_writes;
     return is_first ? sdb_txn_begin(s->db, &s->txn) : sdb_txn_begin_at(s->db, s->snapshot, &s->txn);
