@@ -142,10 +142,15 @@ static int seek_equal(sdb_cursor *cur, const sdb_range *range)
 {
     sdb_iter *it = &cur->it;
     const sdb_index *index = cur->index;
+    cur->end = 0;
+    if (it->leaves == cur->rows && range->n_eq == 1 && range->eq->type == SDB_INTEGER) {
+        cur->is_single = true;
+        it->leaf = sdb_index_row(it->base, it->root, range->eq->u.i);
+        return it->leaf ? SDB_OK : SDB_DONE;
+    }
     int rc = sdb_index_prefix(index, range->eq, range->n_eq, &cur->bounds, &cur->is_single);
     if (rc != SDB_OK)
         return rc;
-    cur->end = 0;
     if (!cur->is_single)
         return sdb_iter_prefix(it, cur->bounds.at, cur->bounds.n, range->reverse);
     it->leaf = sdb_radix_get(it->leaves, it->base, it->root, cur->bounds.at, cur->bounds.n);
@@ -316,7 +321,7 @@ static int entry_settle(sdb_cursor *cur, int rc)
         bool is_later = false;
         if (rc == SDB_OK) {
             const sdb_entry *e = sdb_at(it->base, it->leaf);
-            cur->row = sdb_entry_row(cur->rows, it->base, cur->by_rowid, e);
+            cur->row = sdb_entry_row(it->base, cur->by_rowid, e);
             rc = entry_is_later(cur, e, &is_later);
         }
         if (rc != SDB_OK)

@@ -183,9 +183,7 @@ void sdb_history_change(sdb_version *v, sdb_edit *e, const sdb_row *row, const s
         revision_take(e, &h->by_revision, old, sdb_row_link(t, old));
     if (row) {
         revision_put(e, &h->by_revision, row, sdb_row_link(t, row));
-        sdb_key_put_rowid(key, row->rowid);
-        sdb_link back =
-            sdb_radix_get(rowid_leaves(v), t->arena.base, h->dead_by_rowid, key, sizeof key);
+        sdb_link back = sdb_index_row(t->arena.base, h->dead_by_rowid, row->rowid);
         if (back)
             grave_remove(v, e, back);
     }

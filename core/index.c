@@ -204,6 +204,14 @@ static int rowid_bounds(const sdb_range *range, sdb_buf *out, size_t *n_lo)
     return rc == SDB_OK && has_end ? key_put_rowid(hi, out) : rc;
 }
 
+sdb_link sdb_index_row(const uint8_t *base, sdb_link root, int64_t rowid)
+{
+    uint8_t key[SDB_ROWID_KEY];
+    sdb_key_put_rowid(key, rowid);
+    sdb_link link = sdb_radix_descend(base, root, key, sizeof key);
+    return link && ((const sdb_row *)sdb_at(base, link))->rowid == rowid ? link : 0;
+}
+
 int sdb_index_prefix(const sdb_index *index, const sdb_value *eq, int n_eq, sdb_buf *out,
                      bool *is_key)
 {

@@ -70,6 +70,9 @@ SDB_MUST int sdb_index_row_key(const sdb_index *index, const sdb_row *row, sdb_b
 SDB_MUST int sdb_index_prefix(const sdb_index *index, const sdb_value *eq, int n_eq, sdb_buf *out,
                               bool *is_key);
 
+/* The row of a rowid in index 0, or 0. */
+sdb_link sdb_index_row(const uint8_t *base, sdb_link root, int64_t rowid);
+
 /* The half-open range of keys [lo, hi) that a range of values means: lo is out[0..*n_lo), hi is what
 ** follows, empty for "no end". SDB_DONE: no key can be in it. SDB_NOMEM, SDB_MISUSE. */
 SDB_MUST int sdb_index_bounds(const sdb_index *index, const sdb_range *range, sdb_buf *out,

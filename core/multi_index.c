@@ -11,12 +11,9 @@ static const sdb_leaves *rowid_leaves(const sdb_version *v)
     return &v->set->at[SDB_BY_ROWID]->leaves;
 }
 
-const sdb_row *sdb_entry_row(const sdb_leaves *rows, const uint8_t *base, sdb_link by_rowid,
-                             const sdb_entry *entry)
+const sdb_row *sdb_entry_row(const uint8_t *base, sdb_link by_rowid, const sdb_entry *entry)
 {
-    uint8_t key[SDB_ROWID_KEY];
-    sdb_key_put_rowid(key, entry->rowid);
-    sdb_link link = sdb_radix_get(rows, base, by_rowid, key, sizeof key);
+    sdb_link link = sdb_index_row(base, by_rowid, entry->rowid);
     assert(link); /* an entry goes with its row */
     return sdb_at(base, link);
 }
@@ -151,7 +148,7 @@ const sdb_row *sdb_multi_clash(const sdb_version *v, int index, const sdb_keys *
     for (sdb_key_item *item; (item = sdb_set_next(&set)) != NULL;) {
         const sdb_entry *e = entry_find(&v->set->at[index]->leaves, base, v->root[index], item);
         if (e && (!except || e->rowid != except->rowid))
-            return sdb_entry_row(rowid_leaves(v), base, v->root[SDB_BY_ROWID], e);
+            return sdb_entry_row(base, v->root[SDB_BY_ROWID], e);
     }
     return NULL;
 }

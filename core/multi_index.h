@@ -16,8 +16,7 @@ static inline sdb_set sdb_keys_set(const sdb_keys *keys, int index)
 }
 
 /* The row of an entry. */
-const sdb_row *sdb_entry_row(const sdb_leaves *rows, const uint8_t *base, sdb_link by_rowid,
-                             const sdb_entry *entry);
+const sdb_row *sdb_entry_row(const uint8_t *base, sdb_link by_rowid, const sdb_entry *entry);
 
 /* Of a unique index: a row other than `except` that holds one of the keys, or NULL. */
 const sdb_row *sdb_multi_clash(const sdb_version *v, int index, const sdb_keys *keys,

@@ -40,21 +40,7 @@ void sdb_links_fini(sdb_links *v)
 sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
                        const uint8_t *key, size_t len)
 {
-    sdb_link link = root;
-    size_t at = 0;
-    while (link && !is_leaf(link)) {
-        const sdb_node *n = sdb_at(base, link);
-        if (LIKELY(at < len))
-            sdb_node_expect(n, key[at]);
-        uint32_t prefix = sdb_node_prefix_len(n);
-        if (UNLIKELY(prefix)) /* a branch, not an addition: the child does not wait for the header */
-            at += prefix;     /* the prefix itself is compared with the whole key, at the leaf */
-        if (UNLIKELY(at >= len)) {
-            link = at == len ? n->leaf : 0;
-            break;
-        }
-        link = sdb_node_find(n, key[at++]);
-    }
+    sdb_link link = sdb_radix_descend(base, root, key, len);
     if (!link)
         return 0;
     int byte;

@@ -63,6 +63,25 @@ typedef struct sdb_edit {
     const sdb_stop *stop; /* asked while an index is built, or NULL */
 } sdb_edit;
 
+/* The only leaf that may have a key, or 0: whether it has is for the caller to find out. */
+static inline sdb_link sdb_radix_descend(const uint8_t *base, sdb_link link, const uint8_t *key,
+                                         size_t len)
+{
+    size_t at = 0;
+    while (link && !(link & SDB_LEAF)) {
+        const sdb_node *n = sdb_at(base, link);
+        if (__builtin_expect(at < len, 1))
+            sdb_node_expect(n, key[at]);
+        uint32_t prefix = sdb_node_prefix_len(n);
+        if (__builtin_expect(prefix > 0, 0)) /* a branch: the child does not wait for the header */
+            at += prefix;                    /* its bytes are compared with the rest, at the leaf */
+        if (__builtin_expect(at >= len, 0))
+            return at == len ? n->leaf : 0;
+        link = sdb_node_find(n, key[at++]);
+    }
+    return link;
+}
+
 /* The leaf of a key, or 0. */
 sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
                        const uint8_t *key, size_t len);

@@ -274,31 +274,24 @@ uint64_t sdb_version_count(const sdb_version *v)
     return sdb_radix_count(v->table->arena.base, v->root[SDB_BY_ROWID]);
 }
 
-static const sdb_row *find(const sdb_version *v, int index, const uint8_t *key, size_t len)
-{
-    const sdb_table *t = v->table;
-    const sdb_index *by = v->set->at[index];
-    sdb_link link = by->def.kind == SDB_LPM
-                        ? sdb_lpm_index_find(v, index, key, len)
-                        : sdb_radix_get(&by->leaves, t->arena.base, v->root[index], key, len);
-    return link ? sdb_row_at(t, link) : NULL;
-}
-
 const sdb_row *sdb_version_get(const sdb_version *v, int64_t rowid)
 {
-    uint8_t key[SDB_ROWID_KEY];
-    sdb_key_put_rowid(key, rowid);
-    return find(v, SDB_BY_ROWID, key, sizeof key);
+    sdb_link link = sdb_index_row(v->table->arena.base, v->root[SDB_BY_ROWID], rowid);
+    return link ? sdb_row_at(v->table, link) : NULL;
 }
 
 const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys *keys,
                                 const sdb_row *except)
 {
+    const sdb_index *by = v->set->at[index];
     size_t len;
-    if (v->set->at[index]->def.kind == SDB_MULTI)
+    if (by->def.kind == SDB_MULTI)
         return sdb_multi_clash(v, index, keys, except);
     const uint8_t *key = sdb_key_at(keys, index, &len);
-    return find(v, index, key, len);
+    sdb_link link = by->def.kind == SDB_LPM
+                        ? sdb_lpm_index_find(v, index, key, len)
+                        : sdb_radix_get(&by->leaves, v->table->arena.base, v->root[index], key, len);
+    return link ? sdb_row_at(v->table, link) : NULL;
 }
 
 int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *new_keys,

@@ -594,8 +594,10 @@ static int cursor_stop_counting(cursor *cur)
 /* Go to the first row of the range. */
 static int cursor_begin(cursor *cur)
 {
-    cur->n_common = cur->range.n_eq;
-    cur->plan_range = cur->range;
+    if (cur->plan->n_distinct) {
+        cur->n_common = cur->range.n_eq;
+        cur->plan_range = cur->range;
+    }
     cur->is_batch = cur->n_list > 1 && cur->on_snapshot && cur->index == SDB_BY_ROWID && !cur->sorted;
     if (cur->is_batch)
         return batch_next(cur);
@@ -647,7 +649,7 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     cursor_clear(cur);
     c->has_doubt = false;
     rc = lock_wanted(t);
-    if (rc == SQLITE_OK)
+    if (rc == SQLITE_OK && (p->snapshot_op || cur->past))
         rc = moment_set(cur, p, argv, &is_empty);
     if (rc != SQLITE_OK || is_empty)
         return rc;

@@ -105,8 +105,12 @@ static void range_widen(cursor *cur, int i, const sdb_value *v)
 
 /* ---------------------------------------------------------------- from arguments to a range */
 
-static int argument_get(sqlite3_value *in, affinity aff, sdb_value *out)
+static inline int argument_get(sqlite3_value *in, affinity aff, sdb_value *out)
 {
+    if (sqlite3_value_type(in) == SQLITE_INTEGER) { /* soon done, and most are */
+        *out = (sdb_value){.type = SDB_INTEGER, .u.i = sqlite3_value_int64(in)};
+        return SQLITE_OK;
+    }
     return value_get_affinity(in, aff >= AFFINITY_NUMERIC ? AFFINITY_NUMERIC : AFFINITY_BLOB, out);
 }
 
