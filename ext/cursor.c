@@ -98,7 +98,7 @@ static void cursor_clear(cursor *cur)
         cur->gathered_room = 0;
     }
     cur->n_gathered = cur->gathered_at = 0;
-    cur->is_batch = cur->is_rowid_read = false;
+    cur->is_plain = cur->is_batch = cur->is_rowid_read = false;
 }
 
 /* Whether the next cursor of the same plan can use what this one has found out. */
@@ -540,7 +540,14 @@ static int filter_settle(cursor *cur, int rc)
     return rc;
 }
 
-/* After a seek or a step of core: be at its row, or go on with the list's next value. */
+/* After a seek or a step of core: be at its row, or at the end. */
+static inline int row_set(cursor *cur, int rc)
+{
+    cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
+    return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
+}
+
+/* The same, but at the end go on with the list's next value. */
 static int cursor_advance(cursor *cur, int rc)
 {
     if (cur->n_filter)
@@ -551,8 +558,7 @@ static int cursor_advance(cursor *cur, int rc)
         if (cur->n_filter)
             rc = filter_settle(cur, rc);
     }
-    cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
-    return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
+    return row_set(cur, rc);
 }
 
 /* Look up the next values of a list of rowids, in what the snapshot holds: together, which is several
@@ -586,9 +592,8 @@ static int cursor_stop_counting(cursor *cur)
 
     if (rc == SDB_OK)
         rc = sdb_cursor_skip(cur->core, cur->n_behind);
-    cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
     cur->n_left = 0;
-    return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
+    return row_set(cur, rc);
 }
 
 /* Go to the first row of the range. */
@@ -681,6 +686,7 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
         rc = cursor_begin(cur);
     if (rc == SQLITE_OK && p->n_order && (cur->is_wide || cur->path != &p->path))
         rc = cursor_sort(cur);
+    cur->is_plain = !cur->n_filter && !cur->n_list && !cur->n_left && !cur->n_gathered && !p->n_distinct;
     return rc;
 }
 
@@ -696,6 +702,8 @@ int cursor_next(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)base;
 
+    if (cur->is_plain)
+        return row_set(cur, sdb_cursor_next(cur->core));
     if (cur->n_left) {
         cur->n_left--;
         cur->n_behind++;
@@ -720,9 +728,10 @@ int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
 {
     cursor *cur = (cursor *)base;
     const table_sql *def = cursor_vtable(cur)->def;
+    bool is_own = column < def->n_columns;
 
-    if (cur->past && column == column_snapshot(def)) {
-        sqlite3_result_text(ctx, cur->past, -1, SQLITE_TRANSIENT);
+    if (!is_own && cur->past && column == column_snapshot(def)) {
+        sqlite3_result_text(ctx, cur->past, -1, SQLITE_TRANSIENT); /* write.c asks, in an UPDATE too */
         return SQLITE_OK;
     }
     if (sqlite3_vtab_nochange(ctx))
@@ -732,7 +741,7 @@ int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
         if (rc != SQLITE_OK)
             return rc;
     }
-    if (column < def->n_columns) {
+    if (is_own) {
         sdb_value v = sdb_row_value(cur->table, cur->row, column);
         value_result(ctx, &v);
     } else if (column == column_revision(def)) {
