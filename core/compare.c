@@ -21,7 +21,10 @@ static int row_replace(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_
                        const sdb_row *old)
 {
     int rc = sdb_stage(txn, table, rowid, values);
-    return rc == SDB_OK ? sdb_stage_put(txn, old) : rc;
+    if (rc == SDB_OK)
+        rc = sdb_stage_put(txn, old);
+    sdb_stage_drop(txn);
+    return rc;
 }
 
 int sdb_put_if(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values,

@@ -154,7 +154,11 @@ static int seek_equal(sdb_cursor *cur, const sdb_range *range)
     if (!cur->is_single)
         return sdb_iter_prefix(it, cur->bounds.at, cur->bounds.n, range->reverse);
     it->leaf = sdb_radix_get(it->leaves, it->base, it->root, cur->bounds.at, cur->bounds.n);
-    return it->leaf ? SDB_OK : SDB_DONE;
+    if (!it->leaf)
+        return SDB_DONE;
+    if (cur->on_txn) /* to be changed, perhaps */
+        sdb_hold_found(&cur->hold, sdb_at(it->base, it->leaf));
+    return SDB_OK;
 }
 
 /* The leaf to stop before first, then the one to begin with: neighbours are found without looking at

@@ -363,6 +363,8 @@ void sdb_radix_replace(sdb_edit *e, sdb_link *root, const uint8_t *key, size_t l
     sdb_link *link = root;
     size_t at = 0;
     while (*link != old) {
+        if (LIKELY(at < len))
+            sdb_node_expect(sdb_at(e->arena->base, *link), key[at]);
         sdb_node *n = node_own(e, link);
         at += sdb_node_prefix_len(n);
         link = at == len ? &n->leaf : sdb_node_slot(n, key[at++]);
@@ -445,6 +447,8 @@ void sdb_radix_take(sdb_edit *e, sdb_link *root, const uint8_t *key, size_t len,
     size_t at = 0;
     while (*link != leaf) {
         const sdb_node *n = sdb_at(e->arena->base, *link);
+        if (LIKELY(at < len))
+            sdb_node_expect(n, key[at]);
         if (n->count == 2) {
             remove_pair(e, link, leaf);
             return;

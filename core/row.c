@@ -162,26 +162,57 @@ size_t sdb_row_size(const sdb_row *row, int n_columns, int rowid_column)
     return n ? (size_t)round_up_8(end_get(row->type + n, n - 1, row_width(row))) : sizeof *row;
 }
 
+/* The bytes of the i-th stored column, of n. */
+typedef struct span {
+    uint32_t start, end;
+} span;
+
+static inline span span_of(const sdb_row *row, int i, int n)
+{
+    unsigned width = row_width(row);
+    const uint8_t *ends = row->type + n;
+
+    return (span){i ? end_get(ends, i - 1, width) : (uint32_t)row_head(n, width),
+                  end_get(ends, i, width)};
+}
+
+static inline int stored_at(int column, int rowid_column)
+{
+    return column - (rowid_column >= 0 && column > rowid_column);
+}
+
+bool sdb_row_is_same(const sdb_row *a, const sdb_row *b, int column, int n_columns,
+                     int rowid_column)
+{
+    if (column == rowid_column)
+        return a->rowid == b->rowid;
+
+    int n = row_stored(n_columns, rowid_column), i = stored_at(column, rowid_column);
+    span s = span_of(a, i, n), t = span_of(b, i, n);
+    const uint8_t *p = (const uint8_t *)a + s.start, *q = (const uint8_t *)b + t.start;
+
+    assert(column >= 0 && column < n_columns);
+    return a->type[i] == b->type[i] && s.end - s.start == t.end - t.start &&
+           memcmp(p, q, s.end - s.start) == 0;
+}
+
 sdb_value sdb_row_get(const sdb_row *row, int column, int n_columns, int rowid_column)
 {
     if (column == rowid_column)
         return (sdb_value){.type = SDB_INTEGER, .u.i = row->rowid};
 
-    int n = row_stored(n_columns, rowid_column);
-    int i = column - (rowid_column >= 0 && column > rowid_column);
-    unsigned width = row_width(row);
-    const uint8_t *bytes = (const uint8_t *)row, *ends = row->type + n;
-    uint32_t end = end_get(ends, i, width);
-    uint32_t start = i ? end_get(ends, i - 1, width) : (uint32_t)row_head(n, width);
+    int n = row_stored(n_columns, rowid_column), i = stored_at(column, rowid_column);
+    const uint8_t *bytes = (const uint8_t *)row;
+    span s = span_of(row, i, n);
     sdb_value value = {.type = row->type[i]};
 
     assert(column >= 0 && column < n_columns);
     if (value.type >= SDB_TEXT) {
-        value.u.p = bytes + start;
-        value.n = end - start - (value.type == SDB_TEXT);
+        value.u.p = bytes + s.start;
+        value.n = s.end - s.start - (value.type == SDB_TEXT);
     } else if (value.type != SDB_NULL) {
         /* The eight bytes that end with it, which are in the row: its head is longer. */
-        value.u.i = (int64_t)word_get(bytes + end - 8) >> (64 - 8 * (end - start));
+        value.u.i = (int64_t)word_get(bytes + s.end - 8) >> (64 - 8 * (s.end - s.start));
     }
     return value;
 }

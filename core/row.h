@@ -49,6 +49,10 @@ void sdb_row_build(sdb_row *row, size_t size, int64_t rowid, const sdb_value *va
 /* The size that was measured for this row; O(1). */
 size_t sdb_row_size(const sdb_row *row, int n_columns, int rowid_column);
 
+/* Whether two rows of a table have the same in a column: type and bytes. */
+bool sdb_row_is_same(const sdb_row *a, const sdb_row *b, int column, int n_columns,
+                     int rowid_column);
+
 /* Column `column`; O(1). */
 sdb_value sdb_row_get(const sdb_row *row, int column, int n_columns, int rowid_column);
 

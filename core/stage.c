@@ -9,6 +9,8 @@ const sdb_row *sdb_txn_get(sdb_txn *txn, sdb_table *table, int64_t rowid)
 {
     const sdb_version *v = sdb_txn_version(txn, table);
     sdb_txn_look(txn, table);
+    if (txn->found && txn->found_in == table && v && txn->found->rowid == rowid)
+        return txn->found;
     txn->found_in = table;
     return txn->found = v ? sdb_version_get(v, rowid) : NULL;
 }
@@ -101,7 +103,7 @@ const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
     const sdb_row *row = NULL, *staged = sdb_at(t->arena.base, txn->staged);
     if (index == SDB_BY_ROWID && except && except->rowid == staged->rowid)
         ; /* a rowid is there once, and it is that row's */
-    else if (index == SDB_BY_ROWID || (v->set->at[index]->def.unique && !(txn->keys.is_free >> index & 1)))
+    else if (!(txn->keys.is_free >> index & 1))
         row = sdb_version_find(v, index, &txn->keys, except);
     if (row == except)
         row = NULL;
@@ -117,6 +119,19 @@ static bool is_there(const sdb_txn *txn, const sdb_work *w, const sdb_row *row)
            sdb_version_get(w->now, row->rowid) == row;
 }
 
+/* Whether an index has a row in the way of the staged one. Where the key is that of the row which it
+** replaces there is none. */
+static bool stage_clashes(sdb_txn *txn, const sdb_indexes *set, const sdb_row *old)
+{
+    if (old != txn->staged_except)
+        txn->staged_clear = 0;
+    uint64_t clear = txn->staged_clear | txn->keys.is_free | (old ? txn->old_keys.is_same : 0);
+    for (int i = 0; i < set->n; i++)
+        if (!(clear >> i & 1) && sdb_stage_clash(txn, i, old))
+            return true;
+    return false;
+}
+
 int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
 {
     sdb_table *t = txn->staged_table;
@@ -130,19 +145,13 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
         rc = SDB_MISUSE;
         goto done;
     }
-    if (old != txn->staged_except)
-        txn->staged_clear = 0;
-    for (int i = 0; i < w->now->set->n; i++) {
-        if (!(txn->staged_clear >> i & 1) && sdb_stage_clash(txn, i, old)) {
-            rc = SDB_EXISTS;
-            goto done;
-        }
-    }
     sdb_row *row = sdb_at(t->arena.base, txn->staged);
     if (old)
-        rc = sdb_keys_of_row(&txn->old_keys, w->now->set, old, &txn->keys, row);
+        rc = sdb_keys_of_row(&txn->old_keys, w->now->set, old, row);
     if (rc != SDB_OK)
         goto done;
+    if (stage_clashes(txn, w->now->set, old))
+        return SDB_EXISTS;
     sdb_link grave = 0;
     if (w->now->history.feeds && old && old->rowid != row->rowid) { /* a deletion, to a feed */
         rc = sdb_grave_new(w->now, &w->edit, old, w->now->revision + 1, &grave);
@@ -175,7 +184,9 @@ int sdb_put(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *valu
     const sdb_row *old = sdb_txn_get(txn, table, rowid);
     txn->staged_except = old;
     txn->staged_clear = 1u << SDB_BY_ROWID;
-    return sdb_stage_put(txn, old);
+    rc = sdb_stage_put(txn, old);
+    sdb_stage_drop(txn); /* it is still there where another row was in the way */
+    return rc;
 }
 
 int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
@@ -186,7 +197,7 @@ int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
         return rc;
     if (!is_there(txn, w, row))
         return SDB_MISUSE;
-    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row, NULL, NULL);
+    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row, NULL);
     sdb_link grave = 0;
     if (rc == SDB_OK && w->now->history.feeds)
         rc = sdb_grave_new(w->now, &w->edit, row, w->now->revision + 1, &grave);

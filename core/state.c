@@ -141,7 +141,7 @@ void sdb_txn_release_hold(sdb_hold *hold)
         return;
     /* At once: the floor may sink below what a left state hangs on. A table that was made and rolled
     ** back under the cursor has no work any more; it is freed as a whole. */
-    if (table->work < txn->n_work && txn->work[table->work].table == table) {
+    if (table->reclaim.left && table->work < txn->n_work && txn->work[table->work].table == table) {
         moment m = {txn, &txn->work[table->work]};
         sdb_reclaim_left(table, is_moment_held, &m);
     }

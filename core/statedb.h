@@ -410,12 +410,12 @@ void sdb_txn_peek_end(sdb_txn *txn, bool begin);
 /* From any thread while the transaction is open: the wait it is in, or the next one, ends. */
 void sdb_txn_interrupt(sdb_txn *txn);
 
-/* Writing a row goes in three steps, so that a caller can find out about every conflict before
-** anything changes:
+/* Writing a row goes in steps, so that a caller can find out about every conflict before anything
+** changes:
 **
 **     sdb_stage(txn, table, rowid, values)   builds the row and its keys, changes nothing
-**     sdb_stage_clash(txn, i, except)        the row that index i would not allow beside it
 **     sdb_stage_put(txn, old)                puts it in, in place of `old` where that is not NULL
+**     sdb_stage_clash(txn, i, except)        the row that index i does not allow beside it
 **
 ** One row is staged at a time; staging again, sdb_stage_drop and the end of the transaction forget
 ** the staged one. sdb_delete may be called while a row is staged (REPLACE does).
@@ -429,9 +429,10 @@ void sdb_txn_interrupt(sdb_txn *txn);
 ** when the one that is given has been deleted, the next is.
 **
 ** sdb_stage_put: the staged row goes into every index, `old` (a row of this table as the
-** transaction sees it, with the same or another rowid) leaves every index; one revision. After a
-** clash was reported and not removed: SDB_EXISTS, nothing changed. SDB_NOMEM, SDB_FULL: nothing
-** changed. The staged row is consumed either way. O(indexes × key length). */
+** transaction sees it, with the same or another rowid) leaves every index; one revision. SDB_EXISTS:
+** a row is in the way; nothing has changed, and the staged row stays, so that sdb_stage_clash can tell
+** which row it is. SDB_NOMEM, SDB_FULL: nothing has changed, the staged row is forgotten.
+** O(indexes × key length). */
 SDB_MUST int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values);
 const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except);
 SDB_MUST int sdb_stage_put(sdb_txn *txn, const sdb_row *old);

@@ -187,35 +187,25 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
     return SDB_OK;
 }
 
-/* Whether two rows have the same in a column, and with it the same set of keys. */
-static bool is_column_same(const sdb_index *index, const sdb_row *row, const sdb_row *next)
+/* Whether two rows have the same in an index's columns, and with it the same key, or set of keys.
+** (Where they do not, the keys may be the same still: 1 and 1.0.) */
+static bool is_key_same(const sdb_index *index, const sdb_row *row, const sdb_row *next)
 {
-    int column = index->def.parts[0].column;
-    sdb_value a = sdb_row_get(row, column, index->n_columns, index->rowid_column);
-    sdb_value b = sdb_row_get(next, column, index->n_columns, index->rowid_column);
-    if (row->rowid != next->rowid || a.type != b.type)
-        return false;
-    return a.type < SDB_TEXT ? a.u.i == b.u.i : a.n == b.n && memcmp(a.u.p, b.u.p, a.n) == 0;
+    bool is_same = row->rowid == next->rowid;
+    for (int p = 0; is_same && p < index->def.n_parts; p++)
+        is_same = sdb_row_is_same(row, next, index->def.parts[p].column, index->n_columns,
+                                  index->rowid_column);
+    return is_same;
 }
 
-static bool is_key_same(const sdb_index *index, int i, const sdb_row *row, const sdb_keys *with)
-{
-    size_t len;
-    int byte;
-    const uint8_t *key = sdb_key_at(with, i, &len);
-    return index->leaves.diff(index->leaves.ctx, row, key, len, &byte) == len && byte < 0;
-}
-
-int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, const sdb_keys *with,
-                    const sdb_row *next)
+int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, const sdb_row *next)
 {
     keys->buf.n = 0;
     keys->is_same = 0;
     for (int i = 0; i < set->n; i++) {
         const sdb_index *index = set->at[i];
         bool is_multi = index->def.kind == SDB_MULTI;
-        bool is_same = with && (is_multi ? is_column_same(index, row, next)
-                                         : is_key_same(index, i, row, with));
+        bool is_same = next && is_key_same(index, row, next);
         int rc = SDB_OK;
         keys->is_same |= (uint64_t)is_same << i;
         if (!is_same && is_multi) {

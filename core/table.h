@@ -96,16 +96,16 @@ typedef struct sdb_keys {
     sdb_buf buf;
     size_t end[SDB_MAX_INDEXES + 1];
     uint64_t is_free; /* bit i: the key in index i cannot clash with another row's */
-    uint64_t is_same; /* of a row being replaced. Bit i: in index i the new row's key is the same (and
-                      ** not here once more) */
+    uint64_t is_same; /* of a row being replaced. Bit i: in index i the new row has the same columns, and
+                      ** so the same key (which is not here once more) */
 } sdb_keys;
 
 SDB_MUST int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
                                 const sdb_value *values); /* SDB_NOMEM */
 
-/* Those of a row that is there; `with`, unless NULL, are those of `next`, which will replace it. */
+/* Those of a row that is there, and that `next`, unless NULL, will replace. */
 SDB_MUST int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row,
-                             const sdb_keys *with, const sdb_row *next);
+                             const sdb_row *next);
 
 static inline const uint8_t *sdb_key_at(const sdb_keys *keys, int index, size_t *len)
 {

@@ -46,6 +46,7 @@ int sdb_txn_rebase(sdb_txn *txn)
         return rc;
     sdb_snapshot_renew(&txn->base);
     sdb_txn_see(txn);
+    txn->found = NULL;
     return SDB_OK;
 }
 

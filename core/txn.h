@@ -162,6 +162,17 @@ static inline sdb_version *sdb_txn_version(const sdb_txn *txn, const sdb_table *
     return v && v->table == table ? v : NULL;
 }
 
+/* A cursor has found a row. If nothing has changed since the cursor was opened, which would have begun
+** another state, the row is there. */
+static inline void sdb_hold_found(const sdb_hold *hold, const sdb_row *row)
+{
+    sdb_txn *txn = hold->txn;
+    if (txn && hold->is_own && hold->stamp == txn->stamp) {
+        txn->found = row;
+        txn->found_in = hold->table;
+    }
+}
+
 /* Note that a table is being read: while it is not locked, that is the base. */
 static inline void sdb_txn_look(sdb_txn *txn, const sdb_table *table)
 {

@@ -70,11 +70,11 @@ int error_code(int core_rc)
     }
 }
 
-int error_core(vtable *t, int core_rc)
+int error_core_failed(vtable *t, int core_rc)
 {
     int rc = error_code(core_rc);
 
-    if (rc == SQLITE_OK || rc == SQLITE_NOMEM || rc == SQLITE_INTERRUPT)
+    if (rc == SQLITE_NOMEM || rc == SQLITE_INTERRUPT)
         return rc;
     return error_set(t, rc, "%s", sdb_errmsg(core_rc));
 }

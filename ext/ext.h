@@ -373,8 +373,12 @@ int value_compare(const sdb_value *a, const sdb_value *b, sdb_collation collatio
 ** rc. */
 int error_set(vtable *t, int rc, const char *format, ...);
 
-/* The SQLite code of a failed core call, with its sentence in the vtab's message. */
-int error_core(vtable *t, int core_rc);
+/* The SQLite code of a core call's, if that has failed with its sentence in the vtab's message. */
+int error_core_failed(vtable *t, int core_rc);
+static inline int error_core(vtable *t, int core_rc)
+{
+    return core_rc == SDB_OK ? SQLITE_OK : error_core_failed(t, core_rc);
+}
 int error_code(int core_rc); /* the code alone */
 
 /* `UNIQUE constraint failed: host.name` and friends, word for word as SQLite, with its extended

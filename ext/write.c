@@ -281,22 +281,30 @@ static int staged_check(vtable *t, const sdb_row *old, bool *must_replace)
     return rc;
 }
 
+/* Other rows are in the way of the staged one. */
+static int staged_settle(vtable *t, const sdb_row *old)
+{
+    bool must_replace = is_replace(t, 0);
+    int rc = must_replace ? SQLITE_OK : staged_check(t, old, &must_replace);
+
+    assert(rc || must_replace);
+    if (!rc)
+        rc = staged_replace(t, old);
+    sdb_stage_drop(t->store->txn);
+    return rc;
+}
+
 /* Put t->row into the table under this rowid, in place of `old` where that is not NULL. */
 static int row_put(vtable *t, int64_t rowid, const sdb_row *old)
 {
     sdb_txn *txn = t->store->txn;
-    bool must_replace = is_replace(t, 0);
     int rc = sdb_stage(txn, t->table, rowid, t->row);
 
     if (rc)
         return rc == SDB_NOTPREFIX || rc == SDB_NOTSET ? refused_row(t, rowid, rc)
                                                        : error_core(t, rc);
-    if (!must_replace)
-        rc = staged_check(t, old, &must_replace);
-    if (!rc)
-        rc = must_replace ? staged_replace(t, old) : error_core(t, sdb_stage_put(txn, old));
-    sdb_stage_drop(txn);
-    return rc;
+    rc = sdb_stage_put(txn, old);
+    return rc == SDB_EXISTS ? staged_settle(t, old) : error_core(t, rc);
 }
 
 /* AUTOINCREMENT: a rowid is used up by a row that is ignored, too. */

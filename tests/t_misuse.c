@@ -401,8 +401,8 @@ static void test_stage(void **state)
     const sdb_row *other = sdb_txn_get(txn, f.mine.t, 7);
     assert_non_null(sdb_stage_clash(txn, 1, other)); /* that one is not in the way */
     assert_int_equal(sdb_stage_put(txn, other), SDB_EXISTS);
-    MISUSE(sdb_stage_put(txn, NULL)); /* consumed */
-    OK(sdb_stage(txn, f.mine.t, 100, v));
+    assert_int_equal(sdb_stage_put(txn, NULL), SDB_EXISTS); /* it is still staged */
+    assert_non_null(sdb_stage_clash(txn, 1, NULL));
     OK(sdb_txn_drop_index(txn, f.mine.t, 1));
     MISUSE(sdb_stage_put(txn, NULL)); /* forgotten */
     v[1].type = (sdb_type)(SDB_BLOB + 1);

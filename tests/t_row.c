@@ -274,6 +274,39 @@ static void test_too_big_is_0(void **state)
     free(values);
 }
 
+/* As the values of both are, bit by bit. */
+static void test_what_is_the_same_in_two_rows(void **state)
+{
+    static const sdb_value some[] = {NIL, INT(0), INT(1), INT(256), REAL(0.0), REAL(-0.0), REAL(1.0), TEXT(""),
+                                     BLOB(""), BLOB("\0"), TEXT("a"), TEXT("b"), BLOB("a\0"), BLOB("a"),
+                                     INT('a'), TEXT("a\0")};
+    enum { N = sizeof some / sizeof *some };
+    static char large[300];
+
+    (void)state;
+    for (int n = 1; n <= 3; n++) {
+        for (int i = 0; i < N * N; i++) {
+            sdb_value x[3] = {some[i / N], INT(7), {.type = SDB_TEXT, .n = sizeof large, .u.p = large}};
+            sdb_value y[3] = {some[i % N], INT(7), TEXT("")};
+            sdb_row *a = row_new(x, n, -1), *b = row_new(y, n, -1); /* of three: ends of two widths */
+            assert_int_equal(sdb_row_is_same(a, b, 0, n, -1), i / N == i % N);
+            if (n > 1)
+                assert_true(sdb_row_is_same(a, b, 1, n, -1));
+            if (n > 2)
+                assert_false(sdb_row_is_same(a, b, 2, n, -1));
+            free(a);
+            free(b);
+        }
+    }
+    sdb_value values[2] = {NIL, INT(1)};
+    sdb_row *a = row_new(values, 2, 0), *b = row_new(values, 2, 0);
+    assert_true(sdb_row_is_same(a, b, 0, 2, 0) && sdb_row_is_same(a, b, 1, 2, 0));
+    b->rowid++;
+    assert_true(!sdb_row_is_same(a, b, 0, 2, 0) && sdb_row_is_same(a, b, 1, 2, 0));
+    free(a);
+    free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_a_real_that_is_no_number_is_null),
         cmocka_unit_test(test_values_may_come_from_another_row),
         cmocka_unit_test(test_too_big_is_0),
+        cmocka_unit_test(test_what_is_the_same_in_two_rows),
     };
     return cmocka_run_group_tests_name("row", tests, NULL, NULL);
 }
