@@ -294,7 +294,10 @@ int sdb_iter_prefix(sdb_iter *it, const uint8_t *key, size_t len, bool last)
     ** path says nothing about is compared then. */
     while (link && !(link & SDB_LEAF) && at < len) {
         const sdb_node *n = sdb_at(it->base, link);
-        at += sdb_node_prefix_len(n);
+        sdb_node_expect(n, key[at]);
+        uint32_t prefix = sdb_node_prefix_len(n);
+        if (__builtin_expect(prefix > 0, 0)) /* as in sdb_radix_descend */
+            at += prefix;
         if (at < len)
             link = sdb_node_find(n, key[at++]);
     }
