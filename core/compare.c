@@ -20,10 +20,8 @@ static int row_expect(sdb_txn *txn, sdb_table *table, int64_t rowid, uint64_t re
 static int row_replace(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values,
                        const sdb_row *old)
 {
-    int rc = sdb_stage(txn, table, rowid, values);
-    if (rc == SDB_OK)
-        rc = sdb_stage_put(txn, old);
-    sdb_stage_drop(txn);
+    int rc = sdb_put_over(txn, table, old, rowid, values);
+    sdb_stage_drop(txn); /* it is still there where another row was in the way */
     return rc;
 }
 

@@ -146,14 +146,14 @@ static int seek_equal(sdb_cursor *cur, const sdb_range *range)
     if (it->leaves == cur->rows && range->n_eq == 1 && range->eq->type == SDB_INTEGER) {
         cur->is_single = true;
         it->leaf = sdb_index_row(it->base, it->root, range->eq->u.i);
-        return it->leaf ? SDB_OK : SDB_DONE;
+    } else {
+        int rc = sdb_index_prefix(index, range->eq, range->n_eq, &cur->bounds, &cur->is_single);
+        if (rc != SDB_OK)
+            return rc;
+        if (!cur->is_single)
+            return sdb_iter_prefix(it, cur->bounds.at, cur->bounds.n, range->reverse);
+        it->leaf = sdb_radix_get(it->leaves, it->base, it->root, cur->bounds.at, cur->bounds.n);
     }
-    int rc = sdb_index_prefix(index, range->eq, range->n_eq, &cur->bounds, &cur->is_single);
-    if (rc != SDB_OK)
-        return rc;
-    if (!cur->is_single)
-        return sdb_iter_prefix(it, cur->bounds.at, cur->bounds.n, range->reverse);
-    it->leaf = sdb_radix_get(it->leaves, it->base, it->root, cur->bounds.at, cur->bounds.n);
     if (!it->leaf)
         return SDB_DONE;
     if (cur->on_txn) /* to be changed, perhaps */

@@ -39,6 +39,12 @@ typedef struct sdb_indexes {
     sdb_index *at[];
 } sdb_indexes;
 
+/* A bit for each of them. */
+static inline uint64_t sdb_indexes_all(const sdb_indexes *set)
+{
+    return UINT64_MAX >> (64 - set->n);
+}
+
 /* An index from a definition (copied; NULL: index 0), counted once; NULL: no memory. unref accepts
 ** NULL. */
 sdb_index *sdb_index_new(const sdb_index_def *def, int n_columns, int rowid_column);

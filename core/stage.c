@@ -65,21 +65,15 @@ static bool are_values(const sdb_table *t, const sdb_value *values)
     return are;
 }
 
-int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
+/* The row, without its keys. */
+static int row_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
 {
-    sdb_work *w;
-    sdb_stage_drop(txn);
-    int rc = sdb_txn_open_work(txn, table, &w);
-    if (rc != SDB_OK)
-        return rc;
     if (!are_values(table, values))
         return SDB_MISUSE;
     size_t size = sdb_row_measure(values, table->n_columns, table->rowid_column);
     if (size == 0)
         return SDB_TOOBIG;
-    rc = sdb_keys_of_values(&txn->keys, w->now->set, rowid, values);
-    if (rc == SDB_OK)
-        rc = sdb_arena_alloc(&table->arena, size, &txn->staged);
+    int rc = sdb_arena_alloc(&table->arena, size, &txn->staged);
     if (rc != SDB_OK)
         return rc;
     sdb_row_build(sdb_at(table->arena.base, txn->staged), size, rowid, values, table->n_columns,
@@ -88,6 +82,24 @@ int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *va
     txn->staged_clear = 0;
     txn->staged_except = NULL;
     return SDB_OK;
+}
+
+static int keys_stage(sdb_txn *txn, const sdb_work *w, int64_t rowid, const sdb_value *values)
+{
+    int rc = sdb_keys_of_values(&txn->keys, w->now->set, rowid, values);
+    if (rc != SDB_OK)
+        sdb_stage_drop(txn);
+    return rc;
+}
+
+int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
+{
+    sdb_work *w;
+    sdb_stage_drop(txn);
+    int rc = sdb_txn_open_work(txn, table, &w);
+    if (rc == SDB_OK)
+        rc = row_stage(txn, table, rowid, values);
+    return rc == SDB_OK ? keys_stage(txn, w, rowid, values) : rc;
 }
 
 const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
@@ -121,15 +133,70 @@ static bool is_there(const sdb_txn *txn, const sdb_work *w, const sdb_row *row)
 
 /* Whether an index has a row in the way of the staged one. Where the key is that of the row which it
 ** replaces there is none. */
-static bool stage_clashes(sdb_txn *txn, const sdb_indexes *set, const sdb_row *old)
+static bool stage_clashes(sdb_txn *txn, const sdb_indexes *set, const sdb_row *old, uint64_t is_same)
 {
     if (old != txn->staged_except)
         txn->staged_clear = 0;
-    uint64_t clear = txn->staged_clear | txn->keys.is_free | (old ? txn->old_keys.is_same : 0);
-    for (int i = 0; i < set->n; i++)
-        if (!(clear >> i & 1) && sdb_stage_clash(txn, i, old))
+    uint64_t left = sdb_indexes_all(set) & ~(txn->staged_clear | txn->keys.is_free | is_same);
+    for (int i = 0; left; i++, left >>= 1)
+        if (left & 1 && sdb_stage_clash(txn, i, old))
             return true;
     return false;
+}
+
+/* Put the staged row into the indexes in place of `old`. */
+static int staged_change(sdb_txn *txn, sdb_work *w, const sdb_row *old, uint64_t is_same)
+{
+    sdb_version *v = w->now;
+    sdb_row *row = sdb_at(w->table->arena.base, txn->staged);
+    sdb_link grave = 0;
+    int rc = old ? sdb_keys_of_row(&txn->old_keys, v->set, old, is_same) : SDB_OK;
+    if (rc != SDB_OK)
+        return rc;
+    if (stage_clashes(txn, v->set, old, is_same))
+        return SDB_EXISTS;
+    if (v->history.feeds && old && old->rowid != row->rowid) { /* a deletion, to a feed */
+        rc = sdb_grave_new(v, &w->edit, old, v->revision + 1, &grave);
+        if (rc != SDB_OK)
+            return rc;
+    }
+    rc = sdb_version_reserve(v, &w->edit, &txn->keys, old ? &txn->old_keys : NULL, true);
+    if (rc != SDB_OK) {
+        if (grave)
+            sdb_object_free(w->table, grave);
+        return rc;
+    }
+    v->revision += grave != 0;
+    sdb_row_set_stamp(row, txn->stamp);
+    row->revision = ++v->revision;
+    sdb_version_change(v, &w->edit, row, &txn->keys, old, &txn->old_keys, grave);
+    return SDB_OK;
+}
+
+/* Make `old` what the staged row is, or where it has to stay as it is put that in its place. The keys are
+** made now if they are not there, for which `values` are those of the row. */
+static int staged_put(sdb_txn *txn, sdb_work *w, const sdb_row *old, const sdb_value *values)
+{
+    sdb_version *v = w->now;
+    sdb_row *row = sdb_at(w->table->arena.base, txn->staged);
+    uint64_t is_same = old ? sdb_keys_same(v->set, old, row) : 0;
+    int rc = SDB_OK;
+    row->revision = v->revision + 1;
+    if (old && sdb_version_overwrite(v, &w->edit, row, old, is_same)) {
+        v->revision++;
+    } else {
+        if (values)
+            rc = sdb_keys_of_values(&txn->keys, v->set, row->rowid, values);
+        if (rc == SDB_OK)
+            rc = staged_change(txn, w, old, is_same);
+    }
+    if (rc == SDB_OK) {
+        txn->found = NULL;
+        txn->staged_table = NULL;
+    } else if (rc != SDB_EXISTS) {
+        sdb_stage_drop(txn);
+    }
+    return rc;
 }
 
 int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
@@ -139,41 +206,25 @@ int sdb_stage_put(sdb_txn *txn, const sdb_row *old)
     if (!t)
         return SDB_MISUSE;
     int rc = sdb_txn_open_work(txn, t, &w);
-    if (rc != SDB_OK)
-        goto done;
-    if (old && !is_there(txn, w, old)) {
+    if (rc == SDB_OK && old && !is_there(txn, w, old))
         rc = SDB_MISUSE;
-        goto done;
-    }
-    sdb_row *row = sdb_at(t->arena.base, txn->staged);
-    if (old)
-        rc = sdb_keys_of_row(&txn->old_keys, w->now->set, old, row);
-    if (rc != SDB_OK)
-        goto done;
-    if (stage_clashes(txn, w->now->set, old))
-        return SDB_EXISTS;
-    sdb_link grave = 0;
-    if (w->now->history.feeds && old && old->rowid != row->rowid) { /* a deletion, to a feed */
-        rc = sdb_grave_new(w->now, &w->edit, old, w->now->revision + 1, &grave);
-        if (rc != SDB_OK)
-            goto done;
-    }
-    rc = sdb_version_reserve(w->now, &w->edit, &txn->keys, old ? &txn->old_keys : NULL, true);
-    if (rc != SDB_OK) {
-        if (grave)
-            sdb_object_free(t, grave);
-        goto done;
-    }
-    w->now->revision += grave != 0;
-    sdb_row_set_stamp(row, txn->stamp);
-    row->revision = ++w->now->revision;
-    sdb_version_change(w->now, &w->edit, row, &txn->keys, old, &txn->old_keys, grave);
-    txn->found = NULL;
-    txn->staged_table = NULL;
-    return SDB_OK;
-done:
+    if (rc == SDB_OK)
+        return staged_put(txn, w, old, NULL);
     sdb_stage_drop(txn);
     return rc;
+}
+
+int sdb_put_over(sdb_txn *txn, sdb_table *table, const sdb_row *old, int64_t rowid,
+                 const sdb_value *values)
+{
+    sdb_work *w;
+    sdb_stage_drop(txn);
+    int rc = sdb_txn_open_work(txn, table, &w);
+    if (rc == SDB_OK && old && !is_there(txn, w, old))
+        rc = SDB_MISUSE;
+    if (rc == SDB_OK)
+        rc = row_stage(txn, table, rowid, values);
+    return rc == SDB_OK ? staged_put(txn, w, old, values) : rc;
 }
 
 int sdb_put(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
@@ -197,7 +248,7 @@ int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
         return rc;
     if (!is_there(txn, w, row))
         return SDB_MISUSE;
-    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row, NULL);
+    rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row, 0);
     sdb_link grave = 0;
     if (rc == SDB_OK && w->now->history.feeds)
         rc = sdb_grave_new(w->now, &w->edit, row, w->now->revision + 1, &grave);

@@ -411,7 +411,7 @@ void sdb_txn_peek_end(sdb_txn *txn, bool begin);
 void sdb_txn_interrupt(sdb_txn *txn);
 
 /* Writing a row goes in steps, so that a caller can find out about every conflict before anything
-** changes:
+** changes, and remove it:
 **
 **     sdb_stage(txn, table, rowid, values)   builds the row and its keys, changes nothing
 **     sdb_stage_put(txn, old)                puts it in, in place of `old` where that is not NULL
@@ -432,10 +432,15 @@ void sdb_txn_interrupt(sdb_txn *txn);
 ** transaction sees it, with the same or another rowid) leaves every index; one revision. SDB_EXISTS:
 ** a row is in the way; nothing has changed, and the staged row stays, so that sdb_stage_clash can tell
 ** which row it is. SDB_NOMEM, SDB_FULL: nothing has changed, the staged row is forgotten.
-** O(indexes × key length). */
+** O(indexes × key length).
+**
+** sdb_put_over: sdb_stage and sdb_stage_put in one call, which costs less, least of all where `old` is
+** of this very transaction and the new row differs only in columns without an index. */
 SDB_MUST int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values);
 const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except);
 SDB_MUST int sdb_stage_put(sdb_txn *txn, const sdb_row *old);
+SDB_MUST int sdb_put_over(sdb_txn *txn, sdb_table *table, const sdb_row *old, int64_t rowid,
+                          const sdb_value *values);
 void sdb_stage_drop(sdb_txn *txn);
 
 /* Insert, or replace the row of that rowid: stage and put in one call. SDB_EXISTS when a unique

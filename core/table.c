@@ -187,32 +187,37 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
     return SDB_OK;
 }
 
-/* Whether two rows have the same in an index's columns, and with it the same key, or set of keys.
-** (Where they do not, the keys may be the same still: 1 and 1.0.) */
+/* Where they have not, the keys may be the same still: 1 and 1.0. */
 static bool is_key_same(const sdb_index *index, const sdb_row *row, const sdb_row *next)
 {
-    bool is_same = row->rowid == next->rowid;
-    for (int p = 0; is_same && p < index->def.n_parts; p++)
-        is_same = sdb_row_is_same(row, next, index->def.parts[p].column, index->n_columns,
-                                  index->rowid_column);
+    for (const sdb_part *p = index->def.parts, *end = p + index->def.n_parts; p < end; p++)
+        if (!sdb_row_is_same(row, next, p->column, index->n_columns, index->rowid_column))
+            return false;
+    return true;
+}
+
+uint64_t sdb_keys_same(const sdb_indexes *set, const sdb_row *row, const sdb_row *next)
+{
+    uint64_t is_same = 0;
+    for (int i = 0; row->rowid == next->rowid && i < set->n; i++)
+        is_same |= (uint64_t)is_key_same(set->at[i], row, next) << i;
     return is_same;
 }
 
-int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, const sdb_row *next)
+int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, uint64_t is_same)
 {
     keys->buf.n = 0;
-    keys->is_same = 0;
+    keys->is_same = is_same;
+    if (is_same == sdb_indexes_all(set))
+        return SDB_OK;
     for (int i = 0; i < set->n; i++) {
         const sdb_index *index = set->at[i];
-        bool is_multi = index->def.kind == SDB_MULTI;
-        bool is_same = next && is_key_same(index, row, next);
         int rc = SDB_OK;
-        keys->is_same |= (uint64_t)is_same << i;
-        if (!is_same && is_multi) {
+        if (!(is_same >> i & 1) && index->def.kind == SDB_MULTI) {
             sdb_value v = sdb_row_get(row, index->def.parts[0].column, index->n_columns,
                                       index->rowid_column);
             rc = sdb_set_build(&index->def, row->rowid, &v, &keys->buf);
-        } else if (!is_same) {
+        } else if (!(is_same >> i & 1)) {
             rc = sdb_index_row_key(index, row, &keys->buf);
         }
         if (rc != SDB_OK)
@@ -388,6 +393,25 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
         sdb_object_free(t, old_link);
     else if (old)
         sdb_links_push(&edit->retired, old_link);
+}
+
+bool sdb_version_overwrite(sdb_version *v, const sdb_edit *edit, const sdb_row *row,
+                           const sdb_row *old, uint64_t is_same)
+{
+    sdb_table *t = v->table;
+    uint64_t stamp = sdb_row_stamp(old);
+    if (stamp <= edit->floor || is_same != sdb_indexes_all(v->set) || v->history.feeds ||
+        atomic_load_explicit(&t->n_watches, memory_order_relaxed))
+        return false;
+    size_t size = sdb_row_size(row, t->n_columns, t->rowid_column);
+    if (sdb_row_size(old, t->n_columns, t->rowid_column) != size)
+        return false;
+    sdb_row *to = (sdb_row *)(uintptr_t)old;
+    memcpy(to, row, size);
+    sdb_row_set_stamp(to, stamp); /* it is no younger than the nodes above it */
+    sdb_arena_free(&t->arena, sdb_row_link(t, row), size);
+    sdb_count(&t->count[SDB_N_UPDATED], 1);
+    return true;
 }
 
 int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *index, sdb_link *root)

@@ -103,9 +103,11 @@ typedef struct sdb_keys {
 SDB_MUST int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
                                 const sdb_value *values); /* SDB_NOMEM */
 
-/* Those of a row that is there, and that `next`, unless NULL, will replace. */
+/* In which indexes two rows have the same columns, as is_same says; and the keys that a row which is there
+** has in the others. */
+uint64_t sdb_keys_same(const sdb_indexes *set, const sdb_row *row, const sdb_row *next);
 SDB_MUST int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row,
-                             const sdb_row *next);
+                             uint64_t is_same);
 
 static inline const uint8_t *sdb_key_at(const sdb_keys *keys, int index, size_t *len)
 {
@@ -127,6 +129,11 @@ SDB_MUST int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb
 ** these; grave: see feed.h. After sdb_version_reserve it cannot fail. `old` is freed, or retired. */
 void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, const sdb_keys *keys,
                         const sdb_row *old, const sdb_keys *old_keys, sdb_link grave);
+
+/* Make `old` what `row` is, in its place, if nobody else sees it, it is as large and has the same key in
+** every index, and nobody follows the table. Then `row` is freed; it cannot fail. */
+bool sdb_version_overwrite(sdb_version *v, const sdb_edit *edit, const sdb_row *row,
+                           const sdb_row *old, uint64_t is_same);
 
 /* Build the tree of one more index over the rows of a version. The edit is the transaction's, with
 ** room for nothing. SDB_DUPLICATE: two rows have the same key of a unique index; SDB_NOMEM,

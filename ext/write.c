@@ -297,13 +297,10 @@ static int staged_settle(vtable *t, const sdb_row *old)
 /* Put t->row into the table under this rowid, in place of `old` where that is not NULL. */
 static int row_put(vtable *t, int64_t rowid, const sdb_row *old)
 {
-    sdb_txn *txn = t->store->txn;
-    int rc = sdb_stage(txn, t->table, rowid, t->row);
+    int rc = sdb_put_over(t->store->txn, t->table, old, rowid, t->row);
 
-    if (rc)
-        return rc == SDB_NOTPREFIX || rc == SDB_NOTSET ? refused_row(t, rowid, rc)
-                                                       : error_core(t, rc);
-    rc = sdb_stage_put(txn, old);
+    if (rc == SDB_NOTPREFIX || rc == SDB_NOTSET)
+        return refused_row(t, rowid, rc);
     return rc == SDB_EXISTS ? staged_settle(t, old) : error_core(t, rc);
 }
 

@@ -1,5 +1,5 @@
-/* t_replace.c - a row in place of another: what is the same in both, what is in the way, and who has found
-** the row before. */
+/* t_replace.c - a row in place of another: what is the same in both, what is in the way, who has found the
+** row before, and when the new one is written over it. */
 #include "../core/mem.h"
 #include "../core/statedb.h"
 
@@ -254,12 +254,165 @@ static void test_found_before_lock(void **state)
     fixture_close(&f);
 }
 
+/* ---------------------------------------------------------------- in its place */
+
+/* Give row 1 another v, of the same length if that is true. Whether it stays where it is. */
+static bool is_in_place(fixture *f, int64_t k, bool is_long)
+{
+    static int64_t n;
+    sdb_value values[COLUMNS] = {NIL, INT(k), INT(1000 + ++n % 1000)};
+    if (is_long)
+        values[2] = (sdb_value)TEXT("longer than what was there before");
+    const sdb_row *old = sdb_txn_get(f->txn, f->t, 1);
+    uint64_t revision = sdb_txn_revision(f->txn, f->t);
+    assert_int_equal(sdb_put_over(f->txn, f->t, old, 1, values), SDB_OK);
+    assert_int_equal(sdb_txn_revision(f->txn, f->t), revision + 1);
+    const sdb_row *row = sdb_txn_get(f->txn, f->t, 1);
+    assert_int_equal(sdb_row_revision(row), revision + 1);
+    assert_int_equal(k_of(f, row), k);
+    if (!is_long)
+        assert_int_equal(sdb_row_value(f->t, row, 2).u.i, values[2].u.i);
+    assert_sound(sdb_txn_check(f->txn));
+    return row == old;
+}
+
+static int64_t v_in(fixture *f, const sdb_snapshot *snap)
+{
+    const int64_t one = 1;
+    const sdb_row *row;
+    sdb_snapshot_get_many(snap, f->t, &one, 1, &row);
+    return sdb_row_value(f->t, row, 2).u.i;
+}
+
+/* v, here, is in no index. */
+static void place_open(fixture *f)
+{
+    sdb_table_def def = {.name = "t", .n_columns = COLUMNS, .rowid_column = 0, .n_indexes = 2,
+                         .indexes = INDEXES};
+    assert_int_equal(sdb_open(&f->db), SDB_OK);
+    assert_int_equal(sdb_txn_begin(f->db, &f->txn), SDB_OK);
+    assert_int_equal(sdb_txn_create_table(f->txn, &def, &f->t), SDB_OK);
+    for (int i = 1; i <= 100; i++)
+        assert_int_equal(put(f, i, (sdb_value)INT(i), (sdb_value)INT(1000)), SDB_OK);
+    commit(f);
+}
+
+static void test_in_place(void **state)
+{
+    (void)state;
+    fixture f;
+    place_open(&f);
+    assert_false(is_in_place(&f, 1, false)); /* what is committed stays */
+    assert_true(is_in_place(&f, 1, false));
+    assert_false(is_in_place(&f, 1, true));
+    assert_true(is_in_place(&f, 1, true));
+    assert_false(is_in_place(&f, 1, false));
+    assert_false(is_in_place(&f, 1000, false)); /* another key */
+    assert_true(is_in_place(&f, 1000, false));
+    assert_true(is_in_place(&f, 1000, false));
+    sdb_memory before, after;
+    sdb_memory_used(f.db, &before);
+    for (int i = 0; i < 1000; i++)
+        assert_true(is_in_place(&f, 1000, false));
+    sdb_memory_used(f.db, &after);
+    assert_int_equal(after.live, before.live);
+    sdb_value values[COLUMNS] = {NIL, INT(1000), INT(1001)}; /* by a put too; not of another rowid */
+    const sdb_row *row = sdb_txn_get(f.txn, f.t, 1);
+    assert_int_equal(sdb_put(f.txn, f.t, 1, values), SDB_OK);
+    assert_ptr_equal(sdb_txn_get(f.txn, f.t, 1), row);
+    assert_int_equal(sdb_put_over(f.txn, f.t, row, 2000, values), SDB_OK);
+    assert_null(sdb_txn_get(f.txn, f.t, 1));
+    assert_int_equal(sdb_put_over(f.txn, f.t, sdb_txn_get(f.txn, f.t, 2000), 2, values), SDB_EXISTS);
+    assert_int_equal(sdb_put_over(f.txn, f.t, NULL, 1, values), SDB_EXISTS);
+    assert_ptr_equal(sdb_stage_clash(f.txn, BY_U, NULL), sdb_txn_get(f.txn, f.t, 2000));
+    fixture_close(&f);
+}
+
+/* Not while somebody sees it; and not where it is followed by its revision, or watched. */
+static void test_seen(void **state)
+{
+    (void)state;
+    fixture f;
+    place_open(&f);
+    sdb_cursor *cur;
+    sdb_watch *watch;
+    sdb_snapshot *snap;
+    int savepoint, deeper;
+    assert_int_equal(sdb_cursor_new(f.db, &cur), SDB_OK);
+    assert_int_equal(sdb_watch_new(f.db, &watch), SDB_OK);
+    assert_int_equal(sdb_snapshot_new(f.db, &snap), SDB_OK);
+    assert_false(is_in_place(&f, 1, false));
+    assert_int_equal(sdb_cursor_open_txn(cur, f.txn, f.t, SDB_BY_ROWID), SDB_OK);
+    const sdb_row *row = seek(&f, cur, 1);
+    int64_t v = sdb_row_value(f.t, row, 2).u.i;
+    assert_false(is_in_place(&f, 1, false));
+    assert_true(is_in_place(&f, 1, false)); /* the cursor does not see that one */
+    assert_ptr_equal(seek(&f, cur, 1), row);
+    assert_int_equal(sdb_row_value(f.t, row, 2).u.i, v);
+    sdb_cursor_close(cur);
+    assert_true(is_in_place(&f, 1, false));
+
+    assert_int_equal(sdb_txn_savepoint(f.txn, &savepoint), SDB_OK);
+    v = sdb_row_value(f.t, sdb_txn_get(f.txn, f.t, 1), 2).u.i;
+    assert_false(is_in_place(&f, 1, false));
+    assert_true(is_in_place(&f, 1, false));
+    assert_int_equal(sdb_txn_savepoint(f.txn, &deeper), SDB_OK);
+    assert_false(is_in_place(&f, 1, false));
+    assert_int_equal(sdb_txn_release(f.txn, deeper), SDB_OK);
+    assert_true(is_in_place(&f, 1, false));
+    assert_int_equal(sdb_txn_rollback_to(f.txn, savepoint), SDB_OK);
+    assert_int_equal(sdb_row_value(f.t, sdb_txn_get(f.txn, f.t, 1), 2).u.i, v);
+    assert_false(is_in_place(&f, 1, false));
+    assert_int_equal(sdb_txn_release(f.txn, savepoint), SDB_OK);
+    assert_true(is_in_place(&f, 1, false));
+
+    /* In a later state than that which made it and the nodes above it. */
+    put_int(&f, 2, 2);
+    assert_int_equal(sdb_cursor_open_txn(cur, f.txn, f.t, SDB_BY_ROWID), SDB_OK);
+    put_int(&f, 3, 3);
+    sdb_cursor_close(cur);
+    assert_true(is_in_place(&f, 1, false));
+    assert_int_equal(sdb_txn_savepoint(f.txn, &savepoint), SDB_OK);
+    v = sdb_row_value(f.t, sdb_txn_get(f.txn, f.t, 1), 2).u.i;
+    assert_false(is_in_place(&f, 1, false));
+    assert_int_equal(sdb_txn_rollback_to(f.txn, savepoint), SDB_OK);
+    assert_int_equal(sdb_row_value(f.t, sdb_txn_get(f.txn, f.t, 1), 2).u.i, v);
+    assert_int_equal(sdb_txn_release(f.txn, savepoint), SDB_OK);
+
+    commit(&f);
+    assert_false(is_in_place(&f, 1, false));
+    assert_true(is_in_place(&f, 1, false));
+    sdb_snapshot_take(snap);
+    assert_int_equal(v_in(&f, snap), v);
+    assert_int_equal(sdb_watch_arm(watch, snap, f.t, BY_K, &(sdb_range){0}), SDB_OK);
+    assert_false(is_in_place(&f, 1, false));
+    commit(&f);
+    assert_int_equal(sdb_watch_wait(watch, 0), SDB_OK);
+    assert_int_equal(v_in(&f, snap), v);
+    sdb_snapshot_drop(snap);
+
+    assert_false(is_in_place(&f, 1, false));
+    assert_true(is_in_place(&f, 1, false));
+    assert_int_equal(sdb_txn_create_feed(f.txn, f.t, "feed"), SDB_OK);
+    assert_false(is_in_place(&f, 1, false));
+    assert_false(is_in_place(&f, 1, false));
+
+    sdb_txn_abort(f.txn);
+    assert_int_equal(sdb_txn_begin(f.db, &f.txn), SDB_OK);
+    sdb_cursor_free(cur);
+    sdb_watch_free(watch);
+    sdb_snapshot_free(snap);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys),   cmocka_unit_test(test_rowid),
         cmocka_unit_test(test_exists), cmocka_unit_test(test_found),
         cmocka_unit_test(test_found_before_lock),
+        cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_seen),
     };
     return cmocka_run_group_tests_name("replace", tests, NULL, NULL);
 }
