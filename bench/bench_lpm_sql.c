@@ -48,7 +48,7 @@ static size_t n_segments;
 static struct address {
     uint32_t number;
     char text[SDB_PREFIX_TEXT];
-} *within, *anywhere;
+} * within, *anywhere;
 
 static uint32_t first_of(const sdb_prefix *p)
 {
@@ -193,7 +193,8 @@ static const struct side {
      "INSERT INTO route VALUES (?2, ?3, ?1)", "",
      "SELECT id FROM route WHERE start <= ?1 AND start > ?1 - 16777216 AND last >= ?1"
      " ORDER BY start DESC, last LIMIT 1",
-     "SELECT sum((SELECT id FROM route WHERE start <= dst AND start > dst - 16777216 AND last >= dst"
+     "SELECT sum((SELECT id FROM route WHERE start <= dst AND start > dst - 16777216 AND last >= "
+     "dst"
      " ORDER BY start DESC, last LIMIT 1)) FROM packet",
      "SELECT id FROM route WHERE start <= ?1 AND start > ?1 - 16777216 AND last >= ?1"},
     {"lengths",
@@ -333,7 +334,8 @@ int main(int argc, char **argv)
     for (int round = 0; round < ROUNDS; round++)
         one_round(db, round);
     printf("SQLite %s, :memory:, %zu IPv4 prefixes, %zu segments. Medians of %d rounds;\n"
-           "CPU time per lookup, ns, and the ratio statedb / theirs; bytes a prefix of what finds it.\n\n",
+           "CPU time per lookup, ns, and the ratio statedb / theirs; bytes a prefix of what finds "
+           "it.\n\n",
            sqlite3_libversion(), n, n_segments, ROUNDS);
     printf("%-14s", "longest match");
     for (int w = 0; w < WORKS; w++)

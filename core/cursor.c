@@ -255,6 +255,16 @@ static int rows_next(sdb_cursor *cur)
     return rows_enter(cur, back ? sdb_lpm_iter_prev(&cur->within) : sdb_lpm_iter_next(&cur->within));
 }
 
+/* The rows of one prefix. Most prefixes have one. */
+static int rows_seek(sdb_cursor *cur, sdb_link rows)
+{
+    cur->is_single = rows & SDB_LEAF;
+    if (!cur->is_single)
+        return rows_enter(cur, rows);
+    cur->it.leaf = rows;
+    return SDB_OK;
+}
+
 /* p is NULL for all, with SDB_WITHIN. */
 static int seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_prefix *p, bool reverse)
 {
@@ -266,9 +276,9 @@ static int seek_prefix(sdb_cursor *cur, sdb_prefix_op op, const sdb_prefix *p, b
     cur->lpm = LPM_NONE;
     switch (op) {
     case SDB_EXACT:
-        return rows_enter(cur, sdb_lpm_get(base, cur->lpm_root, p));
+        return rows_seek(cur, sdb_lpm_get(base, cur->lpm_root, p));
     case SDB_LONGEST:
-        return rows_enter(cur, sdb_lpm_match(base, cur->lpm_root, p));
+        return rows_seek(cur, sdb_lpm_match(base, cur->lpm_root, p));
     case SDB_COVERS:
         cur->lpm = LPM_COVERS;
         sdb_lpm_covers_open(&cur->covers, base, cur->lpm_root, p);
@@ -366,7 +376,7 @@ int sdb_cursor_next(sdb_cursor *cur)
         return SDB_DONE;
     if (cur->via == VIA_SORTED)
         return sorted_next(cur);
-    if (cur->via == VIA_PREFIXES)
+    if (cur->via == VIA_PREFIXES && !cur->is_single)
         return rows_next(cur);
     int rc = cur->is_single ? SDB_DONE : cur->reverse ? sdb_iter_prev(it) : sdb_iter_next(it);
     if (cur->via == VIA_ENTRIES)

@@ -237,12 +237,55 @@ static void unmap(sdb_prefix *p)
     memset(p->addr + 4, 0, 12);
 }
 
+/* A number of up to three digits at *at; 1000: there is none, or it has a leading zero. */
+static inline unsigned plain_number(const char **at, const char *end)
+{
+    const char *p = *at;
+    unsigned n, d;
+    if (p == end || (n = (unsigned)*p++ - '0') > 9)
+        return 1000;
+    if (p < end && (d = (unsigned)*p - '0') <= 9) {
+        if (n == 0)
+            return 1000;
+        n = n * 10 + d;
+        if (++p < end && (d = (unsigned)*p - '0') <= 9) {
+            n = n * 10 + d;
+            p++;
+        }
+    }
+    *at = p;
+    return n;
+}
+
+/* What most prefixes are, in few instructions: IPv4. False: it is something else, or wrong. */
+static bool parse_plain(const char *p, const char *end, sdb_prefix *out, unsigned *bits)
+{
+    for (int i = 0; i < 4; i++) {
+        if (i && (p == end || *p++ != '.'))
+            return false;
+        unsigned n = plain_number(&p, end);
+        if (n > 255)
+            return false;
+        out->addr[i] = (uint8_t)n;
+    }
+    out->bits = 32;
+    *bits = 32;
+    if (p < end && *p == '/') {
+        p++;
+        *bits = plain_number(&p, end);
+    }
+    return p == end && *bits <= 32;
+}
+
 /* Read an address, of all its bits, and the length it is given. */
 static const char *parse(const char *string, size_t n, sdb_prefix *p, unsigned *bits)
 {
-    *p = (sdb_prefix){0};
+    *p = (sdb_prefix){.family = SDB_IPV4};
     if (n == 0)
         return NO_PREFIX;
+    if (parse_plain(string, string + n, p, bits))
+        return NULL;
+    *p = (sdb_prefix){0};
     const char *slash = memchr(string, '/', n);
     text address = {string, slash ? slash : string + n};
     text length = {slash ? slash + 1 : string + n, string + n};

@@ -380,6 +380,44 @@ static void test_against_libc(void **state)
     assert_true(good[0] > 1000 && good[1] > 1000 && good[2] > 1000);
 }
 
+/* An IPv4 prefix is the same, or none, whether it is written as such or as a part of IPv6. */
+static void test_against_mapped(void **state)
+{
+    (void)state;
+    static const char *const NUMBERS[] = {"0",   "7",  "10",  "99",   "100", "255",
+                                          "256", "00", "012", "1000", ""};
+    static const char *const ENDS[] = {"", ".", "/", "x", "/1/", " "};
+    int good = 0;
+    for (int i = 0; i < 200000; i++) {
+        char text[64] = "", mapped[80], length[2][12] = {"", ""};
+        for (int k = 0; k < 4; k++) {
+            strcat(text, k ? "." : "");
+            strcat(text, NUMBERS[rnd(8) ? rnd(6) : rnd(11)]);
+        }
+        if (rnd(2)) {
+            unsigned bits = (unsigned)rnd(40);
+            sprintf(length[0], "/%u", bits);
+            sprintf(length[1], "/%u", bits + 96);
+        }
+        const char *end = ENDS[rnd(4) ? 0 : rnd(6)];
+        sprintf(mapped, "::ffff:%s%s%s", text, length[1], end);
+        strcat(strcat(text, length[0]), end);
+        sdb_prefix p, q;
+        const char *wrong = sdb_prefix_parse(text, strlen(text), &p);
+        if (!wrong != !sdb_prefix_parse(mapped, strlen(mapped), &q))
+            fail_msg("'%s' %s", text, wrong ? wrong : "was read");
+        if (wrong)
+            continue;
+        assert_memory_equal(&p, &q, sizeof p);
+        assert_null(sdb_prefix_parse_address(text, strlen(text), &p));
+        assert_null(sdb_prefix_parse_address(mapped, strlen(mapped), &q));
+        assert_memory_equal(&p, &q, sizeof p);
+        assert_int_equal(p.bits, 32);
+        good++;
+    }
+    assert_true(good > 10000);
+}
+
 static bool bit_at(const sdb_prefix *p, unsigned i)
 {
     return p->addr[i / 8] >> (7 - i % 8) & 1;
@@ -455,7 +493,8 @@ int main(void)
         cmocka_unit_test(test_good),           cmocka_unit_test(test_bad),
         cmocka_unit_test(test_values),         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_against_libc),
-        cmocka_unit_test(test_order),          cmocka_unit_test(test_families_apart),
+        cmocka_unit_test(test_against_mapped), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_families_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
