@@ -547,7 +547,8 @@ static void table_declare(parser *p)
             sqlite3_str_appendf(sql, " \"%w\"", column->type);
         if (column->collation != SDB_BINARY && !is_rowid)
             sqlite3_str_appendf(sql, " COLLATE %s", sql_collations[column->collation]);
-        sqlite3_str_appendf(sql, "%s, ", column->not_null || is_rowid ? " NOT NULL" : "");
+        sqlite3_str_appendf(sql, "%s%s, ", is_rowid ? " PRIMARY KEY" : "",
+                            column->not_null || is_rowid ? " NOT NULL" : "");
     }
     sqlite3_str_appendf(sql, "\"%w\" HIDDEN, \"_revision\" INTEGER HIDDEN, \"_snapshot\" TEXT HIDDEN)",
                         is_name_free ? table->name : "_command");

@@ -744,7 +744,7 @@ static void t_declare(void **state)
     (void)state;
     check_declare("host",
                   "id INTEGER PRIMARY KEY COLLATE NOCASE, name text collate NOCASE not null",
-                  "CREATE TABLE x(\"id\" \"INTEGER\" NOT NULL, \"name\" \"text\" COLLATE NOCASE "
+                  "CREATE TABLE x(\"id\" \"INTEGER\" PRIMARY KEY NOT NULL, \"name\" \"text\" COLLATE NOCASE "
                   "NOT NULL, \"host\" HIDDEN, \"_revision\" INTEGER HIDDEN, \"_snapshot\" TEXT HIDDEN)");
     check_declare("a\"b", "\"x\"\"y\" 'a\"b'",
                   "CREATE TABLE x(\"x\"\"y\" \"a\"\"b\", \"a\"\"b\" HIDDEN, \"_revision\" INTEGER "
