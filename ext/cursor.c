@@ -252,6 +252,7 @@ static int core_open_now(cursor *cur, const plan *p, bool *is_there)
     bool is_same = view_indexes_id(v, t->table) == p->indexes_id;
     if (!is_same)
         t->conn->has_old_plans |= t->store->name != NULL; /* another connection has changed them */
+    t->conn->has_old_plans |= view_count(v, t->table) > p->n_outgrown;
     int index = index_in(p, v, t->table, is_same);
     *is_there = index >= 0;
     if (!*is_there)

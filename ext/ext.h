@@ -89,7 +89,8 @@ struct conn {
     int state;             /* for the asserts on the order of callbacks */
     sqlite3_stmt *enroll;  /* DELETE FROM temp.statedb_txn */
     int n_writable;        /* table objects by which something may be written */
-    bool has_old_plans;    /* some statements are to be prepared again: indexes have changed */
+    bool has_old_plans;    /* some statements are to be prepared again: indexes have changed, or a table
+                            ** has outgrown its plan */
 };
 
 /* One store, as one connection uses it. */

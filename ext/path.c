@@ -11,7 +11,8 @@
 **   `text = CAST(5 AS INTEGER)`, a literal to sqlite3_vtab_rhs_value(), compare numbers. Where the
 **   answer may then have several rows, a unique index is not reported as one.
 ** - Whether = is one column of (a, b) IN (...); sqlite3_vtab_collation() then gives the collation of
-**   the first column for all. So the index's collation has to be the column's own, too.
+**   the first column for all. So an index has to find what is equal by that one and by the column's own;
+**   it may find more.
 ** - An IN list one value at a time is compared by SQLite again, but without the affinity of the list:
 **   `text IN (SELECT integer_column)` would lose rows. Such a list has to come whole. */
 #include "path.h"
@@ -26,6 +27,7 @@ enum {
     ROWS_EQ = 10, /* rows that share the first column of an index; one fewer with each further */
     ROWS_EQ_MIN = 5,
     LIST_LENGTH = 8, /* values in an IN list */
+    LIST_SHORTEST = 2,
     IN_FLAGS = 32,   /* sqlite3_vtab_in() knows about so many constraints */
     NOT_NULL_SINCE = 3053000, /* before, or not long before, x NOTNULL in the ON of x LEFT JOIN y is said to
                               ** be a condition for x */
@@ -106,6 +108,34 @@ static bool op_is_null_test(int op)
     return op == SQLITE_INDEX_CONSTRAINT_ISNULL || op == SQLITE_INDEX_CONSTRAINT_ISNOTNULL;
 }
 
+bool constraint_is_list(const query *q, int i)
+{
+    return q->info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ &&
+           sqlite3_vtab_in(q->info, i, -1);
+}
+
+static bool constraint_is_literal(const query *q, int i)
+{
+    sqlite3_value *value;
+
+    return sqlite3_vtab_rhs_value(q->info, i, &value) == SQLITE_OK;
+}
+
+bool constraint_has_collation(const query *q, int i, sdb_collation collation)
+{
+    return sqlite3_stricmp(sqlite3_vtab_collation(q->info, i), sql_collations[collation]) == 0;
+}
+
+/* Whether a collation finds equal at least what constraint i, with =, may. */
+static bool collation_covers(const query *q, int i, sdb_collation collation)
+{
+    sdb_collation own = column_collation(q, column_of(q, q->info->aConstraint[i].iColumn));
+
+    if (!constraint_has_collation(q, i, collation) && !constraint_has_collation(q, i, SDB_BINARY))
+        return false;
+    return own == collation || own == SDB_BINARY || constraint_is_list(q, i) || constraint_is_literal(q, i);
+}
+
 /* Whether constraint i may be looked up in a part of an index. */
 static bool constraint_fits(const query *q, int i, int index, index_part part)
 {
@@ -115,15 +145,8 @@ static bool constraint_fits(const query *q, int i, int index, index_part part)
         return false;
     if (!index || op_is_null_test(c->op))
         return true;
-    if (op_is_eq(c->op) && part.collation != column_collation(q, part.column))
-        return false;
-    return sqlite3_stricmp(sqlite3_vtab_collation(q->info, i), sql_collations[part.collation]) == 0;
-}
-
-bool constraint_is_list(const query *q, int i)
-{
-    return q->info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ &&
-           sqlite3_vtab_in(q->info, i, -1);
+    return op_is_eq(c->op) ? collation_covers(q, i, part.collation)
+                           : constraint_has_collation(q, i, part.collation);
 }
 
 bool constraint_is_text(const query *q, int i)
@@ -194,6 +217,16 @@ static bool path_has_equal(const query *q, const path *p, int column)
     return false;
 }
 
+sdb_collation filter_collation(const query *q, int k)
+{
+    sdb_collation collation = SDB_BINARY;
+
+    while (!constraint_has_collation(q, k, collation) && collation < SDB_RTRIM)
+        collation++;
+    return collation_covers(q, k, collation) ? collation
+                                             : column_collation(q, column_of(q, q->info->aConstraint[k].iColumn));
+}
+
 /* Take what else is to equal one value as a filter. */
 static void path_find_filter(const query *q, path *p)
 {
@@ -204,7 +237,7 @@ static void path_find_filter(const query *q, path *p)
         if (!op_is_eq(c[k].op) || column < 0 || path_has_equal(q, p, column) ||
             constraint_is_list(q, k))
             continue;
-        index_part part = {.column = column, .collation = column_collation(q, column)};
+        index_part part = {.column = column, .collation = filter_collation(q, k)};
         if (constraint_fits(q, k, -1, part))
             p->filter[p->n_filter++] = k;
     }
@@ -314,9 +347,9 @@ int path_distinct(const query *q, const path *p)
         return 0;
     for (int i = 0; i < p->n_ordered; i++) {
         index_part part = index_part_at(q, p->index, i);
-        bool is_same = column_is_numeric(q, part.column) ||
-                       (q->table->def->columns[part.column].affinity == AFFINITY_TEXT &&
-                        part.collation == SDB_BINARY);
+        bool is_same = part.collation == SDB_BINARY &&
+                       (column_is_numeric(q, part.column) ||
+                        q->table->def->columns[part.column].affinity == AFFINITY_TEXT);
         if (is_same && part.column < 63)
             used &= ~((sqlite3_uint64)1 << part.column);
     }
@@ -334,13 +367,6 @@ static double log_2(double n)
     return log;
 }
 
-static bool constraint_is_literal(const query *q, int i)
-{
-    sqlite3_value *value;
-
-    return sqlite3_vtab_rhs_value(q->info, i, &value) == SQLITE_OK;
-}
-
 /* A row that is passed over costs little. Where a filter compares with more than a literal this may be
 ** the inner side of a join, which is only to be found out when it begins again: then its rows are soon
 ** looked up. As many rows are expected of that as SQLite expects of its own automatic indexes. */
@@ -356,9 +382,9 @@ static void path_estimate_filter(const query *q, path *p)
         p->rows = 2 * ROWS_EQ;
     if (p->rows < 1)
         p->rows = 1;
-    p->cost = p->cost_each = 10 + seen * (p->index ? 3 : 1) + p->rows * 2;
+    p->cost = p->cost_each = COST_MIN + seen * (p->index ? 3 : 1) + p->rows * 2;
     if (is_join)
-        p->cost_each = 10 + seen / FILTER_SAVES + p->rows * 3;
+        p->cost_each = COST_MIN + seen / FILTER_SAVES + p->rows * 3;
 }
 
 /* How many rows have the key that a function asks for, where the statement says which. */
@@ -457,7 +483,7 @@ static void path_estimate(query *q, path *p)
     int n_open;
     bool is_counted = false;
 
-    if (p->is_key) {
+    if (p->is_keys) {
         rows = 1;
     } else if (f) {
         if (!path_count_key(q, p, f, &rows))
@@ -481,12 +507,15 @@ static void path_estimate(query *q, path *p)
         rows *= 0.25;
     p->rows = rows < 1 ? 1 : rows > q->n_rows ? q->n_rows : rows;
     /* In rowid order the rows tend to lie beside each other. */
-    p->cost = 10 + (f && !p->index ? q->n_rows : p->rows) * (p->index ? 3.5 : 3);
+    p->cost = COST_MIN + (f && !p->index ? q->n_rows : p->rows) * (p->index ? 3.5 : 3);
     if (path_is_count(q, p))
-        p->cost = 10 + p->rows;
+        p->cost = COST_MIN + p->rows;
     p->cost_each = p->cost;
     if (p->n_filter)
         path_estimate_filter(q, p);
+    /* Or SQLite would look for `a = 1 OR a = 2` in two ways, one after the other and in no order. */
+    for (int i = 0; i < p->n_in; i++)
+        p->cost_each = COST_MIN + (p->cost_each - COST_MIN) * LIST_SHORTEST / LIST_LENGTH;
 }
 
 static double path_total(const query *q, const path *p)
@@ -512,7 +541,7 @@ static path path_function(query *q, int index, int k)
     const index_function *f = constraint_function(q, k);
     path p = {.index = index, .list = -1, .lower = -1, .upper = -1, .function = k};
 
-    p.is_key = f->is_of_key && index && index_is_unique(q, index);
+    p.is_key = p.is_keys = f->is_of_key && index && index_is_unique(q, index);
     if (!index || p.is_key)
         path_order(q, &p);
     else if (f->is_of_key && f->kind == SDB_MULTI)
@@ -551,7 +580,8 @@ static path path_try(query *q, int index)
             p.has_text_list |= is_text;
         }
     }
-    p.is_key = index_is_unique(q, index) && n_single == n_parts && p.n_in == 0;
+    p.is_keys = index_is_unique(q, index) && n_single == n_parts;
+    p.is_key = p.is_keys && p.n_in == 0;
     if (p.n_eq < n_parts) {
         p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_GE);
         p.upper = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_LE);

@@ -6,6 +6,7 @@
 
 enum {
     ROWS_MIN = 256, /* a statement prepared on an empty table serves it when it has grown */
+    COST_MIN = 10,  /* of a look-up, in rows that are visited by rowid */
     FILTER_MAX = 8  /* columns compared row by row */
 };
 
@@ -35,6 +36,7 @@ typedef struct path {
     int filter[FILTER_MAX]; /* constraints with = on columns that the index has not */
     int function; /* the constraint that is all the path is for, or -1 */
     bool is_key;  /* one value for each column of a unique index */
+    bool is_keys; /* the same, or a list of values for some */
     bool is_ordered;
     bool reverse;
     int n_ordered; /* columns of the index that settle the order */
@@ -59,6 +61,12 @@ index_part index_part_at(const query *q, int index, int i);
 
 /* Whether constraint i is an IN list that can come whole. */
 bool constraint_is_list(const query *q, int i);
+
+/* Whether constraint i compares by this collation, as far as SQLite says. */
+bool constraint_has_collation(const query *q, int i, sdb_collation collation);
+
+/* The collation by which a filter for constraint k compares: it lets through at least what SQLite does. */
+sdb_collation filter_collation(const query *q, int k);
 
 /* Whether the value of constraint i is known to be text or a blob: such a one is compared as it is. */
 bool constraint_is_text(const query *q, int i);

@@ -8,6 +8,8 @@ SQLITE_EXTENSION_INIT3
 
 enum {
     GROUPING_SINCE = 3053000,
+    ROWS_TOLD_MIN = 16,
+    OUTGROWN = 8, /* times as many rows: who knows whether the plan still is a good one */
     TEXT_RESERVE = 120 /* of a plan's text, for one more term, or for "..." */
 };
 
@@ -101,7 +103,8 @@ static void writer_add_equals(writer *w)
     w->plan->path.eq = w->term;
     for (int i = 0; i < w->path->n_eq; i++) {
         int k = path_find_eq(q, w->path, i);
-        int column = index_part_at(q, w->path->index, i).column;
+        index_part part = index_part_at(q, w->path->index, i);
+        int column = part.column;
         int op = q->info->aConstraint[k].op;
         bool is_list = constraint_is_list(q, k);
         term_op is = op == SQLITE_INDEX_CONSTRAINT_EQ ? TERM_EQ : TERM_IS;
@@ -109,7 +112,8 @@ static void writer_add_equals(writer *w)
             is = TERM_IN;
             sqlite3_vtab_in(q->info, k, 1);
         }
-        w->is_inexact |= !column_is_numeric(q, column);
+        w->is_inexact |= !column_is_numeric(q, column) ||
+                         (w->path->index && !constraint_has_collation(q, k, part.collation));
         bool is_exact = !w->is_inexact && !(is_list && (w->path->n_filter || path_may_widen(q, w->path)));
         int16_t arg = writer_use(w, k, is_exact);
         *w->term++ = (plan_term){.column = (int16_t)column, .arg = arg, .op = (uint8_t)is};
@@ -161,14 +165,15 @@ static void writer_add_function(writer *w)
         (struct sqlite3_index_constraint_usage){.argvIndex = ++w->n_args, .omit = 1};
 }
 
-static void writer_add_automatic_term(writer *w, plan_term term)
+/* term: of constraint k. */
+static void writer_add_automatic_term(writer *w, int k, plan_term term)
 {
     plan_path *to = &w->plan->automatic;
     const char *says = term.op == TERM_EQ ? "=?" : " IS ?";
 
     text_add_term(w->q, w->plan, &w->n_text, to->n_eq == 0, term.column, says);
     w->part[to->n_eq] = (sdb_part){.column = (uint16_t)term.column,
-                                   .collation = (uint8_t)column_collation(w->q, term.column)};
+                                   .collation = (uint8_t)filter_collation(w->q, k)};
     w->term[to->n_eq++] = term;
     to->def.n_parts = to->n_eq;
 }
@@ -186,20 +191,20 @@ static void writer_add_automatic(writer *w)
     text_add(w->plan, &w->n_text, " AUTOMATIC");
     for (int numeric = 1; numeric >= 0; numeric--) {
         for (int i = 0; i < through->n_eq; i++) {
-            int column = through->eq[i].column;
-            if (column >= 0 && column_is_numeric(q, column) == numeric &&
-                !constraint_is_list(q, path_find_eq(q, w->path, i)))
-                writer_add_automatic_term(w, through->eq[i]);
+            int k = path_find_eq(q, w->path, i), column = through->eq[i].column;
+            if (column >= 0 && column_is_numeric(q, column) == numeric && !constraint_is_list(q, k))
+                writer_add_automatic_term(w, k, through->eq[i]);
         }
         for (int i = 0; i < w->path->n_filter; i++) {
             int k = w->path->filter[i], op = q->info->aConstraint[k].op;
             int column = column_of(q, q->info->aConstraint[k].iColumn);
+            bool is_exact = numeric && constraint_has_collation(q, k, filter_collation(q, k));
             if (column_is_numeric(q, column) == numeric)
                 writer_add_automatic_term(
-                    w, (plan_term){.column = (int16_t)column,
-                                   .arg = writer_use(w, k, numeric),
-                                   .op = op == SQLITE_INDEX_CONSTRAINT_EQ ? TERM_EQ : TERM_IS,
-                                   .is_filter = true});
+                    w, k, (plan_term){.column = (int16_t)column,
+                                      .arg = writer_use(w, k, is_exact),
+                                      .op = op == SQLITE_INDEX_CONSTRAINT_EQ ? TERM_EQ : TERM_IS,
+                                      .is_filter = true});
         }
     }
     text_add(w->plan, &w->n_text, ")");
@@ -314,13 +319,15 @@ static plan *plan_write(const query *q, const path *p, int snapshot)
 
 /* ---------------------------------------------------------------- xBestIndex */
 
-/* A small table is planned as if it had grown; but beside others it is a small one. */
+/* A small table is planned as if it had grown; but beside others it is a small one. Then all its ways get
+** cheaper by as much, and never a scan cheaper than a few look-ups. */
 static void path_scale(path *p, double n_rows)
 {
+    double n_told = n_rows < ROWS_TOLD_MIN ? ROWS_TOLD_MIN : n_rows;
+
     if (n_rows < 1 || n_rows >= ROWS_MIN)
         return;
-    if (p->n_eq == 0)
-        p->cost_each *= n_rows / ROWS_MIN;
+    p->cost_each = COST_MIN + (p->cost_each - COST_MIN) * n_told / ROWS_MIN;
     if (p->rows > n_rows)
         p->rows = n_rows;
 }
@@ -371,6 +378,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     view_end(t->store, now);
     if (rc)
         return rc;
+    p->n_outgrown = OUTGROWN * (uint64_t)(n_rows < ROWS_MIN ? ROWS_MIN : n_rows);
     path_scale(&best, n_rows);
     info->idxNum = best.index;
     info->idxStr = p->text;

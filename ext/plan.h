@@ -53,6 +53,7 @@ typedef struct plan {
     char text[PLAN_TEXT]; /* must be first */
     uint64_t id;          /* no other plan of the connection ever has it */
     uint64_t indexes_id;
+    uint64_t n_outgrown; /* a table with more rows than this had better be planned for anew */
     int index; /* its number in the set of indexes that indexes_id stands for */
     plan_path path;
     plan_path automatic; /* n_eq is 0: there is none */
