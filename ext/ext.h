@@ -64,6 +64,7 @@ struct conn {
     int n_ref;
     store *stores;   /* all it has come across; the first is its own, the others have names */
     vtable *vtables; /* all there are */
+    bool is_utf16;   /* the encoding of its databases */
 
     /* cursor.c */
     int n_open;       /* cursors open */

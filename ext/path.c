@@ -90,6 +90,14 @@ index_part index_part_at(const query *q, int index, int i)
     return (index_part){part->column, (sdb_collation)part->collation, part->desc};
 }
 
+/* Whether SQLite has the values of a part in the order of the index. In a database of UTF-16 it compares
+** BINARY text by the bytes of that. */
+static bool part_is_in_order(const query *q, index_part part)
+{
+    return !q->table->conn->is_utf16 || part.collation != SDB_BINARY || part.column < 0 ||
+           part.column == q->table->def->rowid_column;
+}
+
 static bool index_is_unique(const query *q, int index)
 {
     return !index || index_def(q, index)->unique;
@@ -310,7 +318,8 @@ static bool path_orders(const query *q, path *p)
             continue;
         if (n < n_parts) {
             index_part part = index_part_at(q, p->index, n);
-            if (part.column != column || part.collation != column_collation(q, column))
+            if (part.column != column || part.collation != column_collation(q, column) ||
+                !part_is_in_order(q, part))
                 return false;
             reverse ^= part.desc;
             n = path_next_part(p, n + 1);
@@ -583,8 +592,10 @@ static path path_try(query *q, int index)
     p.is_keys = index_is_unique(q, index) && n_single == n_parts;
     p.is_key = p.is_keys && p.n_in == 0;
     if (p.n_eq < n_parts) {
-        p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_GE);
-        p.upper = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_LE);
+        if (part_is_in_order(q, index_part_at(q, index, p.n_eq))) {
+            p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_GT, SQLITE_INDEX_CONSTRAINT_GE);
+            p.upper = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_LT, SQLITE_INDEX_CONSTRAINT_LE);
+        }
         if (p.lower < 0 && p.upper < 0 && sqlite3_libversion_number() >= NOT_NULL_SINCE)
             p.lower = path_find(q, &p, p.n_eq, SQLITE_INDEX_CONSTRAINT_ISNOTNULL,
                                 SQLITE_INDEX_CONSTRAINT_ISNOTNULL);

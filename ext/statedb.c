@@ -27,6 +27,20 @@ static int is_loaded(sqlite3 *db, bool *out)
     return *out ? SQLITE_OK : rc;
 }
 
+static int encoding_find(conn *c)
+{
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(c->db, "PRAGMA encoding", -1, &stmt, NULL);
+
+    if (rc)
+        return rc;
+    if (sqlite3_step(stmt) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(stmt, 0);
+        c->is_utf16 = name && strncmp(name, "UTF-16", 6) == 0;
+    }
+    return sqlite3_finalize(stmt);
+}
+
 /* The module comes last: where it is, everything is registered, and for this conn. */
 static int connection_init(sqlite3 *db, char **err)
 {
@@ -45,7 +59,9 @@ static int connection_init(sqlite3 *db, char **err)
     c = conn_new(db, &rc);
     if (!c)
         return rc;
-    rc = functions_register(c);
+    rc = encoding_find(c);
+    if (!rc)
+        rc = functions_register(c);
     if (!rc)
         rc = attach_register(c);
     if (!rc)

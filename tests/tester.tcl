@@ -17,11 +17,13 @@ if {[info exists env(STATEDB)]} {
 testConstraint statedb [expr {$statedb ne "none"}]
 tcltest::configure -verbose error {*}$argv
 
-# Open connection `name`. NULL reads as "NULL".
+# Open connection `name`, in the encoding that the variable says. NULL reads as "NULL".
+set encoding UTF-8
 proc open_db {name {file :memory:}} {
     catch {$name close}
     sqlite3 $name $file
     $name nullvalue NULL
+    $name eval "PRAGMA encoding = '$::encoding'" ;# loading the extension settles it
     if {[testConstraint statedb]} {
         $name enable_load_extension 1
         $name eval {SELECT load_extension($::statedb)}
