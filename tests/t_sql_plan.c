@@ -250,6 +250,61 @@ static void test_no_allocation_in_steady_state(void **state)
     db_close(db);
 }
 
+static int64_t one(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *stmt = prepare(db, sql);
+
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    int64_t n = sqlite3_column_int64(stmt, 0);
+    assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
+    return n;
+}
+
+/* Cursors stay open for the next run of their statement, but only for so many statements; and none of them
+** hides what has been written since, nor keeps what is dead from being freed. */
+static void test_many_statements_in_turn(void **state)
+{
+    static const char *const cases[] = {
+        "SELECT half FROM big WHERE id = 7",     "SELECT half FROM big WHERE k = 7",
+        "SELECT max(half) FROM big WHERE k = 7", "SELECT half FROM big WHERE text = 'text 7'",
+        "SELECT half FROM big WHERE few = 7 AND k = 7",
+        "SELECT b.half FROM big a CROSS JOIN big b ON b.id = a.id WHERE a.k = 7",
+        "SELECT a.half FROM big a CROSS JOIN big b ON b.k = a.k WHERE a.id = 7",
+    };
+    enum { KINDS = sizeof cases / sizeof *cases, MANY = 20, WARM = 10, ROUNDS = 50 };
+    sqlite3_stmt *stmt[MANY];
+    sqlite3 *db = db_new();
+    int64_t live = 0;
+
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        stmt[i] = prepare(db, cases[i % KINDS]);
+    for (int round = 0; round < ROUNDS; round++) {
+        char sql[64];
+        snprintf(sql, sizeof sql, "UPDATE big SET half = %d WHERE id = 7", round);
+        exec(db, sql);
+        for (int turn = 0; turn < 3; turn++)
+            for (int i = 0; i < MANY; i++) {
+                n_allocated = 0;
+                assert_int_equal(sqlite3_step(stmt[i]), SQLITE_ROW);
+                assert_int_equal(sqlite3_column_int64(stmt[i], 0), round);
+                assert_int_equal(sqlite3_step(stmt[i]), SQLITE_DONE);
+                assert_int_equal(sqlite3_reset(stmt[i]), SQLITE_OK);
+                assert_int_equal(round >= WARM ? n_allocated : 0, 0);
+            }
+        if (round == WARM)
+            live = one(db, "SELECT statedb_memory('live')");
+    }
+    assert_int_equal(one(db, "SELECT statedb_memory('live')"), live);
+    exec(db, "DROP TABLE big");
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(sqlite3_step(stmt[i]), SQLITE_ERROR);
+        sqlite3_finalize(stmt[i]);
+    }
+    assert_int_equal(one(db, "SELECT count(*) FROM few"), 5);
+    db_close(db);
+}
+
 /* Text that is bound with its length has no NUL behind it, and needs none. */
 static void test_bound_text_is_not_copied(void **state)
 {
@@ -331,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_made_when_it_pays),
         cmocka_unit_test(test_no_allocation_in_steady_state),
+        cmocka_unit_test(test_many_statements_in_turn),
         cmocka_unit_test(test_bound_text_is_not_copied),
         cmocka_unit_test(test_interrupts),
     };
