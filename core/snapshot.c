@@ -114,6 +114,11 @@ bool sdb_snapshot_held(const sdb_snapshot *snap)
     return snap->root != NULL;
 }
 
+uint64_t sdb_snapshot_commit(const sdb_snapshot *snap)
+{
+    return snap->root ? atomic_load_explicit(&snap->root->version, memory_order_relaxed) : 0;
+}
+
 sdb_table *sdb_snapshot_table(const sdb_snapshot *snap, const char *name)
 {
     for (uint32_t i = 0; snap->root && i < snap->root->n; i++) {

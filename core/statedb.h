@@ -246,6 +246,10 @@ void sdb_snapshot_take(sdb_snapshot *snap);
 void sdb_snapshot_drop(sdb_snapshot *snap);
 bool sdb_snapshot_held(const sdb_snapshot *snap);
 
+/* The number of the newest commit it sees; 0 when it holds nothing. Two snapshots of one number are of the
+** same moment: a cursor on one that was dropped can be used again while another holds it. O(1). */
+uint64_t sdb_snapshot_commit(const sdb_snapshot *snap);
+
 /* The table of that name in the held version, or NULL; and the other way: its name there, or NULL for a
 ** table that is not there. Borrowed: valid while the snapshot is held. O(tables), O(1). */
 sdb_table *sdb_snapshot_table(const sdb_snapshot *snap, const char *name);

@@ -107,10 +107,10 @@ static bool cursor_is_worthy(const cursor *cur)
     return cur->sorted || cur->n_vain;
 }
 
-/* Core stays open for the next statement of its plan, as long as the snapshot is there (view.c). */
+/* Core stays open for the next statement of its plan, which may read the same version. */
 static void core_rest(store *s, cursor *cur)
 {
-    if (cur->is_open && cur->on_snapshot && cur->n_writes == s->n_writes && !cursor_is_worthy(cur))
+    if (cur->is_open && cur->on_snapshot && !cursor_is_worthy(cur))
         core_stand(s, cur, false);
     else
         core_close(s, cur);
@@ -192,12 +192,6 @@ int cursor_close(sqlite3_vtab_cursor *base)
     return SQLITE_OK;
 }
 
-void cursor_pool_close(store *s)
-{
-    for (cursor *cur = s->idle; cur; cur = cur->next)
-        core_close(s, cur);
-}
-
 void cursor_pool_free(store *s)
 {
     assert(s->conn->n_open == 0 && !s->parked);
@@ -265,6 +259,7 @@ static int core_open_now(cursor *cur, const plan *p, bool *is_there)
         rc = sdb_cursor_open(cur->core, v.snapshot, t->table, index);
     cur->index = index;
     cur->on_snapshot = rc == SDB_OK && !v.txn;
+    cur->commit = cur->on_snapshot ? sdb_snapshot_commit(v.snapshot) : 0;
     t->read_revision = v.txn ? sdb_txn_revision(v.txn, t->table)
                              : sdb_snapshot_revision(v.snapshot, t->table);
     view_end(t->store, v);
@@ -330,6 +325,7 @@ static void core_move(cursor *to, const cursor *from)
     to->index = from->index;
     to->on_snapshot = from->on_snapshot;
     to->stands = from->stands;
+    to->commit = from->commit;
     to->n_writes = from->n_writes;
     to->plan_id = from->plan_id;
     to->sorted = from->sorted;
@@ -345,10 +341,17 @@ static void core_swap(cursor *a, cursor *b)
     core_move(b, &was_a);
 }
 
-/* Whether core is open by the plan, on what is to be read now. */
+/* Whether core is open by the plan, and has not missed a write of this connection. */
 static bool core_is_open(const store *s, const cursor *cur, const plan *p)
 {
     return cur->plan_id == p->id && cur->is_open && cur->n_writes == s->n_writes;
+}
+
+/* Whether core, left open by another statement, is open on what is to be read now. */
+static bool core_is_same(const store *s, const cursor *cur, const plan *p)
+{
+    return core_is_open(s, cur, p) && !cur->past && cur->on_snapshot == !s->txn &&
+           (s->txn || cur->commit == sdb_snapshot_commit(s->snapshot));
 }
 
 /* What core is open on goes to a closed cursor that is kept, if it may be of use again; or a kept one's
@@ -357,7 +360,7 @@ static bool core_exchange(store *s, cursor *cur, const plan *p)
 {
     cursor **at = &s->parked, *kept = s->idle;
 
-    while (*at && (!core_is_open(s, *at, p) || (*at)->past || (*at)->on_snapshot != !s->txn))
+    while (*at && !core_is_same(s, *at, p))
         at = &(*at)->next;
     if (*at) {
         kept = *at;
@@ -368,7 +371,7 @@ static bool core_exchange(store *s, cursor *cur, const plan *p)
         }
         return true;
     }
-    while (kept && !core_is_open(s, kept, p))
+    while (kept && !core_is_same(s, kept, p))
         kept = kept->next;
     if (!kept)
         return false;
@@ -407,13 +410,16 @@ static int core_open(cursor *cur, const plan *p)
     bool is_there;
     int rc;
 
-    if (core_is_open(s, cur, p) || (!cur->past && core_exchange(s, cur, p))) {
+    if ((cur->stands || !cur->on_snapshot) && core_is_open(s, cur, p))
+        return SQLITE_OK; /* the inner side of a join, again */
+    rc = view_ready(s, &t->base.zErrMsg);
+    if (rc != SQLITE_OK)
+        return rc;
+    if (!cur->past && (core_is_same(s, cur, p) || core_exchange(s, cur, p))) {
         core_stand(s, cur, cur->on_snapshot);
-        return SQLITE_OK; /* the inner side of a join, again; or the statement, again */
+        return SQLITE_OK; /* the statement, again */
     }
     rc = core_leave(s, cur);
-    if (rc == SQLITE_OK)
-        rc = view_prepare(s, &t->base.zErrMsg);
     if (rc != SQLITE_OK)
         return rc;
     rc = cur->past ? core_open_past(cur, p, &is_there) : core_open_present(cur, p, &is_there);

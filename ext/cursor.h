@@ -33,6 +33,7 @@ struct cursor {
     int index;          /* that core is open on */
     bool on_snapshot;
     bool stands;      /* it is one of the store's n_standing */
+    uint64_t commit;  /* the number of that snapshot */
     int64_t n_writes; /* the store's, when core was opened */
 
     uint64_t plan_id;         /* of the plan that core is open by */

@@ -292,7 +292,6 @@ int cursor_eof(sqlite3_vtab_cursor *cur);
 int cursor_column(sqlite3_vtab_cursor *cur, sqlite3_context *ctx, int column);
 int cursor_rowid(sqlite3_vtab_cursor *cur, sqlite3_int64 *rowid);
 void conn_close_cursor(conn *c); /* one of those that conn.n_open counts is no more */
-void cursor_pool_close(store *s); /* closes what idle ones have open */
 void cursor_pool_free(store *s); /* frees idle and parked ones; none is open */
 
 int write_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sqlite3_int64 *rowid);

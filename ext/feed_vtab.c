@@ -7,7 +7,7 @@
 **
 ** What is shown is committed. While the connection has a transaction of its own, core reads the moment
 ** from which that began, and leaves out what it has itself acknowledged. Reading a feed does not bind a
-** transaction to that moment (view_prepare): the reader could acknowledge nothing as soon as somebody else
+** transaction to that moment (view_ready): the reader could acknowledge nothing as soon as somebody else
 ** has written the table. */
 #include "sql_parser.h"
 #include "view.h"

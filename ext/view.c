@@ -20,7 +20,8 @@ static bool is_kept(const store *s)
     return s->name && (s->conn->is_witnessed || s->conn->manager);
 }
 
-int view_prepare_shared(store *s, char **err)
+/* Of a shared store: see to it that the snapshot is kept as long as it must be. */
+static int view_prepare(store *s, char **err)
 {
     conn *c = s->conn;
 
@@ -32,13 +33,19 @@ int view_prepare_shared(store *s, char **err)
     return witness_call(c, err);
 }
 
-/* Give the snapshot up, and what is kept open on it. */
-static void view_drop(store *s)
+static void view_take(store *s)
 {
-    if (!sdb_snapshot_held(s->snapshot))
-        return;
-    cursor_pool_close(s);
-    sdb_snapshot_drop(s->snapshot);
+    sdb_snapshot_take(s->snapshot);
+    s->snapshot_writes = s->n_writes;
+}
+
+int view_ready(store *s, char **err)
+{
+    int rc = s->name ? view_prepare(s, err) : SQLITE_OK;
+
+    if (rc == SQLITE_OK && !s->txn && !sdb_snapshot_held(s->snapshot))
+        view_take(s);
+    return rc;
 }
 
 /* Without a txn: a snapshot older than this connection's last commit would hide its own writes. It
@@ -49,11 +56,8 @@ int view_begin(store *s, view *out)
     if (s->txn)
         return SDB_OK;
     if (!sdb_snapshot_held(s->snapshot) ||
-        (s->snapshot_writes != s->n_writes && s->n_standing == 0)) {
-        view_drop(s);
-        sdb_snapshot_take(s->snapshot);
-        s->snapshot_writes = s->n_writes;
-    }
+        (s->snapshot_writes != s->n_writes && s->n_standing == 0))
+        view_take(s);
     if (s->snapshot_writes != s->n_writes)
         return sdb_txn_begin(s->db, &out->txn);
     out->snapshot = s->snapshot;
@@ -74,7 +78,7 @@ void view_close(store *s)
         return;
     s->is_bound = false;
     if (s->name || s->txn || s->snapshot_writes != s->n_writes)
-        view_drop(s);
+        sdb_snapshot_drop(s->snapshot);
 }
 
 void view_end_all(conn *c)
@@ -104,7 +108,7 @@ int view_begin_txn(store *s)
                     s->snapshot_writes != s->n_writes; /* own commits do not make it stale */
 
     if (!s->name && s->conn->n_open == 0)
-        view_drop(s);
+        sdb_snapshot_drop(s->snapshot);
     s->is_blank = is_first;
     s->txn_writes = s->n_writes;
     return is_first ? sdb_txn_begin(s->db, &s->txn) : sdb_txn_begin_at(s->db, s->snapshot, &s->txn);

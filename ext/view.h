@@ -15,13 +15,9 @@ typedef struct view {
 int view_begin(store *s, view *out);
 void view_end(store *s, view v);
 
-/* Before a cursor starts on a shared store: see to it that the snapshot is kept as long as it must be.
-** SQLite's code. */
-int view_prepare_shared(store *s, char **err);
-static inline int view_prepare(store *s, char **err)
-{
-    return s->name ? view_prepare_shared(s, err) : SQLITE_OK;
-}
+/* Before a cursor starts: where there is no txn, there is a snapshot then, and it is kept as long as it must
+** be. SQLite's code. */
+int view_ready(store *s, char **err);
 
 /* No cursor of the connection is open any more. */
 void view_close(store *s);
