@@ -102,6 +102,43 @@ static void test_names(void **state)
     fixture_close(&f);
 }
 
+/* The number of a moment: a cursor on a dropped snapshot is as good as new while another holds it. */
+static void test_commit(void **state)
+{
+    (void)state;
+    fixture f;
+    sdb_cursor *cur;
+    fixture_open(&f);
+    assert_int_equal(sdb_snapshot_commit(f.a), 0);
+    sdb_snapshot_take(f.a);
+    uint64_t empty = sdb_snapshot_commit(f.a);
+    assert_true(empty > 0);
+    sdb_txn *txn = begin(&f);
+    put(txn, f.t, 1, 10);
+    sdb_snapshot_take(f.b);
+    assert_int_equal(sdb_snapshot_commit(f.b), empty); /* not committed yet */
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+    assert_int_equal(sdb_snapshot_commit(f.b), empty);
+    sdb_snapshot_take(f.b);
+    uint64_t one = sdb_snapshot_commit(f.b);
+    assert_true(one > empty);
+    assert_int_equal(sdb_snapshot_commit(f.a), empty);
+    sdb_txn_abort(begin(&f));
+
+    assert_int_equal(sdb_cursor_new(f.db, &cur), SDB_OK);
+    assert_int_equal(sdb_cursor_open(cur, f.b, f.t, SDB_BY_ROWID), SDB_OK);
+    sdb_snapshot_drop(f.b);
+    assert_int_equal(sdb_snapshot_commit(f.b), 0);
+    sdb_snapshot_take(f.a);
+    assert_int_equal(sdb_snapshot_commit(f.a), one);
+    sdb_value id = {.type = SDB_INTEGER, .u.i = 1};
+    sdb_range range = {.eq = &id, .n_eq = 1};
+    assert_int_equal(sdb_cursor_seek(cur, &range), SDB_OK);
+    assert_int_equal(sdb_row_value(f.t, sdb_cursor_row(cur), 1).u.i, 10);
+    sdb_cursor_free(cur);
+    fixture_close(&f);
+}
+
 static void assert_diff(const fixture *f, const int64_t *old, const int64_t *now)
 {
     sdb_diff *d;
@@ -163,6 +200,10 @@ static void test_diff(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_diff)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_commit),
+        cmocka_unit_test(test_diff),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
