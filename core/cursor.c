@@ -12,7 +12,8 @@
 struct sdb_cursor {
     sdb_db *db;
     sdb_table *table; /* NULL: not open */
-    sdb_index *index; /* counted if on_txn: that may drop it */
+    const sdb_index *index;
+    sdb_index *counted; /* that one, on a txn, which may drop it; the first is there as long as the table */
     enum { VIA_LEAVES, VIA_PREFIXES, VIA_ENTRIES, VIA_SORTED } via; /* what gives the rows */
     bool on_txn;
     bool reverse;
@@ -84,7 +85,8 @@ static void cursor_set(sdb_cursor *cur, const sdb_version *v, int index, bool on
     if (is_revision)
         index = SDB_BY_ROWID;
     cur->table = v->table;
-    cur->index = on_txn ? sdb_index_ref(v->set->at[index]) : v->set->at[index];
+    cur->index = v->set->at[index];
+    cur->counted = on_txn && index != SDB_BY_ROWID ? sdb_index_ref(v->set->at[index]) : NULL;
     cur->on_txn = on_txn;
     cur->is_single = false;
     cur->lpm = LPM_NONE;
@@ -126,7 +128,7 @@ void sdb_cursor_close(sdb_cursor *cur)
         return;
     if (cur->on_txn) {
         sdb_txn_release_hold(&cur->hold);
-        sdb_index_unref(cur->index);
+        sdb_index_unref(cur->counted);
     }
     cur->table = NULL;
     cur->it.leaf = 0;

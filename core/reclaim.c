@@ -73,10 +73,14 @@ static bool settle(sdb_table *t, const sdb_pins *pins, sdb_link link, uint64_t d
 static void settle_all(sdb_table *t, const sdb_pins *pins, sdb_links *links, uint64_t death,
                        bool is_counted)
 {
+    enum { AHEAD = 8 }; /* they are far from each other */
     size_t kept = 0;
-    for (size_t i = 0; i < links->n; i++)
+    for (size_t i = 0; i < links->n; i++) {
+        if (i + AHEAD < links->n)
+            __builtin_prefetch(sdb_at(t->arena.base, links->at[i + AHEAD]), 1);
         if (!settle(t, pins, links->at[i], death, is_counted))
             links->at[kept++] = links->at[i];
+    }
     links->n = kept;
 }
 

@@ -7,6 +7,14 @@
 
 /* ---------------------------------------------------------------- states */
 
+/* What is retired behind the first `from` may have to be kept only for a while. */
+static void sweep_from(sdb_txn *txn, sdb_work *w, size_t from)
+{
+    if (!w->must_sweep || w->sweep_from > from)
+        w->sweep_from = from;
+    w->must_sweep = txn->must_sweep = true;
+}
+
 void sdb_txn_settle(sdb_txn *txn)
 {
     txn->is_floor_old = false;
@@ -19,12 +27,8 @@ void sdb_txn_settle(sdb_txn *txn)
     }
     if (txn->stamp == txn->floor)
         txn->stamp = sdb_tick(txn->db);
-    for (uint32_t i = 0; is_held && i < txn->n_work; i++) {
-        sdb_work *w = &txn->work[i];
-        if (!w->must_sweep)
-            w->sweep_from = w->edit.retired.n;
-        w->must_sweep = true;
-    }
+    for (uint32_t i = 0; is_held && i < txn->n_work; i++)
+        sweep_from(txn, &txn->work[i], txn->work[i].edit.retired.n);
 }
 
 /* Free what was retired only because of holds or savepoints that have gone. Nothing is swept while
@@ -32,9 +36,12 @@ void sdb_txn_settle(sdb_txn *txn)
 static void txn_sweep(sdb_txn *txn)
 {
     txn->is_floor_old = true;
+    if (!txn->must_sweep)
+        return;
     for (const sdb_hold *h = txn->holds.next; h != &txn->holds; h = h->next)
         if (h->is_own)
             return;
+    txn->must_sweep = false;
     const sdb_savepoint *top = txn->n_savepoint ? txn->savepoint[txn->n_savepoint - 1] : NULL;
     for (uint32_t i = 0; i < txn->n_work; i++) {
         sdb_work *w = &txn->work[i];
@@ -44,6 +51,7 @@ static void txn_sweep(sdb_txn *txn)
             continue;
         size_t from = w->sweep_from, saved = top && i < top->n_work ? top->saved[i]->n_retired : 0;
         w->must_sweep = from < saved;
+        txn->must_sweep |= w->must_sweep;
         size_t kept = from > saved ? from : saved;
         for (size_t k = kept; k < retired->n; k++) {
             if (sdb_object_stamp(w->table, retired->at[k]) > floor)
@@ -93,7 +101,8 @@ int sdb_txn_hold(sdb_txn *txn, sdb_table *table, sdb_hold *hold)
     hold->stamp = atomic_load_explicit(&txn->base.root->version, memory_order_relaxed);
     hold->is_own = atomic_load_explicit(&table->owner, memory_order_relaxed) == txn;
     if (hold->is_own) {
-        int rc = sdb_spares_fill(txn, &txn->work[table->work]);
+        sdb_work *w = &txn->work[table->work];
+        int rc = w->n_spare > (uint32_t)txn->n_savepoint ? SDB_OK : sdb_spares_fill(txn, w);
         if (rc != SDB_OK)
             return rc;
         hold->stamp = txn->stamp;
@@ -242,9 +251,8 @@ void sdb_work_leave(sdb_txn *txn, sdb_work *w, uint64_t floor, size_t n_retired)
             sdb_object_free(t, retired->at[i]);
     }
     retired->n = kept;
-    if (!w->must_sweep || w->sweep_from > n_retired) /* else it would begin behind the end */
-        w->sweep_from = n_retired;
-    w->must_sweep |= kept > n_retired;
+    if (w->must_sweep || kept > n_retired) /* and not begin behind the end */
+        sweep_from(txn, w, n_retired);
     if (!is_held) {
         sdb_version_free_after(w->now, floor);
         return;
@@ -316,10 +324,7 @@ int sdb_txn_release(sdb_txn *txn, int savepoint)
     const sdb_savepoint *sp = txn->savepoint[savepoint];
     for (uint32_t i = 0; i < txn->n_work; i++) { /* what it kept may go */
         sdb_work *w = &txn->work[i];
-        size_t from = i < sp->n_work ? sp->saved[i]->n_retired : 0;
-        if (!w->must_sweep || w->sweep_from > from)
-            w->sweep_from = from;
-        w->must_sweep = true;
+        sweep_from(txn, w, i < sp->n_work ? sp->saved[i]->n_retired : 0);
     }
     while (txn->n_savepoint > savepoint)
         sdb_savepoint_pop(txn);

@@ -306,7 +306,7 @@ static void txn_idle(sdb_txn *txn)
     if (txn->old_keys.buf.room > KEEP)
         sdb_buf_fini(&txn->old_keys.buf);
     txn->n_table = txn->n_work = 0;
-    txn->is_floor_old = false;
+    txn->is_floor_old = txn->must_sweep = false;
     txn->found = NULL;
     txn->next = db->idle_txns;
     db->idle_txns = txn;

@@ -58,6 +58,7 @@ struct sdb_txn {
     uint64_t stamp;
     uint64_t floor;    /* without the works' starts */
     bool is_floor_old; /* holds or savepoints have come or gone */
+    bool must_sweep;   /* one of the works must */
     sdb_hold holds;
 
     uint32_t n_table, table_room;
