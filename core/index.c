@@ -104,10 +104,9 @@ int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_value *values
         *is_free = !index->def.unique || out->n == before;
         return rc;
     }
+    sdb_value id = {.type = SDB_INTEGER, .u.i = rowid};
     bool has_rowid = !index->def.unique;
-    for (int i = 0; i < index->def.n_parts; i++) {
-        const sdb_part *p = &index->def.parts[i];
-        sdb_value id = {.type = SDB_INTEGER, .u.i = rowid};
+    for (const sdb_part *p = index->def.parts, *end = p + index->def.n_parts; p < end; p++) {
         const sdb_value *v = p->column == index->rowid_column ? &id : &values[p->column];
         int rc = key_put(p, v, out);
         if (rc != SDB_OK)

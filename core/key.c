@@ -193,18 +193,6 @@ static size_t text_diff(const uint8_t *key, size_t len, size_t at, text t, uint6
 
 /* ---------------------------------------------------------------- interface */
 
-size_t sdb_key_bound(const sdb_value *value)
-{
-    switch (value_tag(value)) {
-    case TAG_NULL:
-        return 1;
-    case TAG_NUMBER:
-        return 1 + 8 + 2;
-    default:
-        return 1 + 2 * (size_t)value->n + 1;
-    }
-}
-
 uint8_t *sdb_key_put(uint8_t *out, const sdb_value *value, sdb_collation collation, bool desc)
 {
     uint64_t flip = desc ? UINT64_MAX : 0;

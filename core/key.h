@@ -29,8 +29,12 @@ static inline int sdb_key_compare(const uint8_t *a, size_t n, const uint8_t *b, 
     return c ? c : (n > m) - (n < m);
 }
 
-/* At most so many bytes for one value. */
-size_t sdb_key_bound(const sdb_value *value);
+/* At most so many bytes for one value: of a number a tag and ten, of text a tag, the bytes, perhaps each
+** of them twice, and an end. */
+static inline size_t sdb_key_bound(const sdb_value *value)
+{
+    return value->type < SDB_TEXT ? 11 : 2 + 2 * (size_t)value->n;
+}
 
 /* Write one value at `out` (room: sdb_key_bound) and return the end. Cannot fail. */
 uint8_t *sdb_key_put(uint8_t *out, const sdb_value *value, sdb_collation collation, bool desc);

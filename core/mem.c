@@ -69,10 +69,8 @@ void *sdb_grow(void *at, uint32_t *room, uint32_t n, size_t size)
     return p;
 }
 
-int sdb_buf_reserve(sdb_buf *buf, size_t more)
+int sdb_buf_grow(sdb_buf *buf, size_t more)
 {
-    if (buf->room - buf->n >= more)
-        return SDB_OK;
     size_t room = buf->room * 2 > buf->n + more ? buf->room * 2 : buf->n + more;
     uint8_t *at = sdb_realloc(buf->at, room < 256 ? 256 : room);
     if (!at)

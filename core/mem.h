@@ -31,7 +31,13 @@ typedef struct sdb_buf {
     size_t n, room;
 } sdb_buf;
 
-SDB_MUST int sdb_buf_reserve(sdb_buf *buf, size_t more); /* SDB_NOMEM */
+SDB_MUST int sdb_buf_grow(sdb_buf *buf, size_t more);
+
+/* Room for so many bytes more. SDB_NOMEM. */
+SDB_MUST static inline int sdb_buf_reserve(sdb_buf *buf, size_t more)
+{
+    return buf->room - buf->n >= more ? SDB_OK : sdb_buf_grow(buf, more);
+}
 
 /* Byte i of it or its end. Where nothing was ever put there is not even an address to add 0 to. */
 static inline uint8_t *sdb_buf_at(const sdb_buf *buf, size_t i)

@@ -156,11 +156,11 @@ void sdb_node_add(sdb_node *n, uint8_t byte, sdb_link child, bool first)
     set_children(n, children + 1);
     if (is_small(n)) {
         small s = small_of(n);
-        unsigned i = 0;
-        while (i < children && s.key[i] < byte)
-            i++;
-        memmove(s.key + i + 1, s.key + i, children - i);
-        memmove(s.child + i + 1, s.child + i, (children - i) * sizeof(sdb_link));
+        unsigned i = children;
+        for (; i > 0 && s.key[i - 1] > byte; i--) {
+            s.key[i] = s.key[i - 1];
+            s.child[i] = s.child[i - 1];
+        }
         s.key[i] = byte;
         s.child[i] = child;
         return;
@@ -169,7 +169,8 @@ void sdb_node_add(sdb_node *n, uint8_t byte, sdb_link child, bool first)
     unsigned w = byte >> 6, at = byte;
     if (sdb_node_kind(n) != SDB_N256) {
         at = sdb_nbits_rank(p, byte);
-        memmove(p->child + at + 1, p->child + at, (children - at) * sizeof(sdb_link));
+        if (at < children)
+            memmove(p->child + at + 1, p->child + at, (children - at) * sizeof(sdb_link));
     }
     p->child[at] = child;
     p->bitmap[w] |= (uint64_t)1 << (byte & 63);

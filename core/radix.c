@@ -15,10 +15,8 @@ static inline bool is_leaf(sdb_link link)
 
 /* ---------------------------------------------------------------- links */
 
-int sdb_links_reserve(sdb_links *v, size_t more)
+int sdb_links_grow(sdb_links *v, size_t more)
 {
-    if (v->room - v->n >= more)
-        return SDB_OK;
     size_t room = v->room * 2 > v->n + more ? v->room * 2 : v->n + more;
     room = room < 64 ? 64 : room;
     sdb_link *at = sdb_realloc(v->at, room * sizeof *at);
@@ -186,15 +184,10 @@ static uint32_t long_match(const sdb_leaves *leaves, const uint8_t *base, const 
     return fork - at < prefix ? (uint32_t)(fork - at) : prefix;
 }
 
-uint32_t sdb_radix_prefix_match(const sdb_leaves *leaves, const uint8_t *base, const sdb_node *n,
-                                const uint8_t *key, size_t len, size_t at, int *byte)
+static inline uint32_t short_match(const sdb_node *n, const uint8_t *key, size_t len, int *byte)
 {
-    if (UNLIKELY(sdb_node_is_long(n)))
-        return long_match(leaves, base, n, key, len, at, byte);
     uint32_t prefix = sdb_node_prefix_len(n), i = 0;
     const uint8_t *p = sdb_node_prefix(n);
-    key += at;
-    len -= at;
     if (LIKELY(len >= SDB_PREFIX_MAX && sdb_node_kind(n) != SDB_N3)) { /* of both there are 8 bytes */
         uint64_t differ = word_load(p) ^ word_load(key);
         i = differ ? (uint32_t)__builtin_clzll(differ) / 8 : SDB_PREFIX_MAX;
@@ -205,6 +198,13 @@ uint32_t sdb_radix_prefix_match(const sdb_leaves *leaves, const uint8_t *base, c
     }
     *byte = i < prefix ? p[i] : -1;
     return i;
+}
+
+uint32_t sdb_radix_prefix_match(const sdb_leaves *leaves, const uint8_t *base, const sdb_node *n,
+                                const uint8_t *key, size_t len, size_t at, int *byte)
+{
+    return sdb_node_is_long(n) ? long_match(leaves, base, n, key, len, at, byte)
+                               : short_match(n, key + at, len - at, byte);
 }
 
 /* ---------------------------------------------------------------- put */
@@ -263,97 +263,135 @@ static void split_prefix(sdb_edit *e, sdb_link *link, const uint8_t *key, size_t
     *link = top;
 }
 
-/* The own nodes on the way down to a change, to be counted once it is known that the key is new. A
-** path longer than this is walked again instead. */
-typedef struct path {
-    sdb_node *node[32];
-    size_t n;
-} path;
+/* What a search ends at: nothing, in an empty tree; a leaf; a node that parts from the key within its
+** prefix, or at whose end the key ends too, or that has no child under the key's next byte. */
+enum { MEETS_NOTHING, MEETS_LEAF, MEETS_PREFIX, MEETS_END, MEETS_GAP };
 
-static void path_push(path *p, sdb_node *n)
+sdb_link sdb_radix_find(const sdb_leaves *leaves, const uint8_t *base, const sdb_link *root,
+                        const uint8_t *key, size_t len, sdb_place *out)
 {
-    if (p->n < sizeof p->node / sizeof *p->node)
-        p->node[p->n] = n;
-    p->n++;
+    const sdb_link *link = root;
+    sdb_link found = 0;
+    size_t at = 0, fork = 0, n_nodes = 0;
+    uint8_t meets = MEETS_NOTHING;
+    int byte = -1;
+    while (*link && !is_leaf(*link)) {
+        sdb_node *n = sdb_at((uint8_t *)(uintptr_t)base, *link);
+        uint32_t prefix = sdb_node_prefix_len(n);
+        fork = at;
+        if (prefix) {
+            fork += UNLIKELY(sdb_node_is_long(n)) ? long_match(leaves, base, n, key, len, at, &byte)
+                                                  : short_match(n, key + at, len - at, &byte);
+            if (fork < at + prefix) {
+                meets = MEETS_PREFIX;
+                goto end;
+            }
+        }
+        if (fork == len) {
+            found = n->leaf;
+            meets = MEETS_END;
+            goto end;
+        }
+        const sdb_link *slot = sdb_node_slot(n, key[fork]);
+        if (!slot || !*slot) {
+            meets = MEETS_GAP;
+            goto end;
+        }
+        if (n_nodes < SDB_PLACE_NODES)
+            out->node[n_nodes] = n;
+        n_nodes++;
+        link = slot;
+        at = fork + 1;
+    }
+    if (*link) {
+        fork = leaves->diff(leaves->ctx, sdb_at(base, *link), key, len, &byte);
+        found = fork == len && byte < 0 ? *link : 0;
+        meets = MEETS_LEAF;
+    }
+end:
+    out->leaf = found;
+    out->meets = meets;
+    out->byte = byte;
+    out->at = at;
+    out->fork = fork;
+    out->link = (sdb_link *)(uintptr_t)link;
+    out->n = n_nodes;
+    return found;
 }
 
-static void path_count(const path *p, const sdb_edit *e, sdb_link root, const uint8_t *key)
+/* Make the nodes on the way to a place own, with `more` leaves each. Returns the link of the place, which
+** has another address where they were copied. When the last one is own already, all are. */
+static sdb_link *way_own(sdb_edit *e, sdb_link *root, const uint8_t *key, const sdb_place *p,
+                         uint32_t more)
 {
-    if (p->n <= sizeof p->node / sizeof *p->node) {
-        for (size_t i = 0; i < p->n; i++)
-            p->node[i]->count++;
-        return;
-    }
-    sdb_link link = root;
+    sdb_link *link = root;
     size_t at = 0;
+    if (LIKELY(p->n && p->n <= SDB_PLACE_NODES && is_own(e, p->node[p->n - 1]))) {
+        for (size_t i = 0; i < p->n; i++) {
+            sdb_node_set_stamp(p->node[i], e->stamp);
+            p->node[i]->count += more;
+        }
+        return p->link;
+    }
     for (size_t i = 0; i < p->n; i++) {
-        sdb_node *n = sdb_at(e->arena->base, link);
-        n->count++;
+        sdb_node *n = node_own(e, link);
+        n->count += more;
         at += sdb_node_prefix_len(n);
-        if (i + 1 < p->n)
-            link = sdb_node_find(n, key[at++]);
+        link = sdb_node_slot(n, key[at++]);
+    }
+    return link;
+}
+
+/* One more child for the node at *link, which may have to become larger. */
+static void child_add(sdb_edit *e, sdb_link *link, const uint8_t *key, size_t fork, sdb_link leaf)
+{
+    sdb_node *n = node_own(e, link);
+    if (sdb_node_children(n) == sdb_node_room[sdb_node_kind(n)]) {
+        uint32_t prefix = sdb_node_prefix_len(n);
+        n = node_convert(e, link, sdb_node_kind(n) + 1);
+        if (sdb_node_is_long(n)) /* now there may be room for its bytes */
+            sdb_node_set_prefix(n, key + fork - prefix, prefix);
+    }
+    sdb_node_add(n, key[fork], leaf, false);
+    n->count++;
+}
+
+void sdb_radix_put_at(sdb_edit *e, sdb_link *root, const uint8_t *key, size_t len,
+                      const sdb_place *p, sdb_link leaf)
+{
+    sdb_link *link = way_own(e, root, key, p, !p->leaf);
+    sdb_node *n;
+    switch (p->meets) {
+    case MEETS_NOTHING:
+        *link = leaf;
+        break;
+    case MEETS_LEAF:
+        if (p->leaf)
+            *link = leaf;
+        else
+            split_leaf(e, link, key, len, p->at, p->fork, p->byte, leaf);
+        break;
+    case MEETS_PREFIX:
+        split_prefix(e, link, key, len, p->at, (uint32_t)(p->fork - p->at), p->byte, leaf);
+        break;
+    case MEETS_END:
+        n = node_own(e, link);
+        n->count += !n->leaf;
+        n->leaf = leaf;
+        break;
+    default:
+        child_add(e, link, key, p->fork, leaf);
+        break;
     }
 }
 
 sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *e, sdb_link *root, const uint8_t *key,
                        size_t len, sdb_link leaf)
 {
-    sdb_link *link = root;
-    path trail; /* not set whole: it is large */
-    trail.n = 0;
-    size_t at = 0;
-    while (*link && !is_leaf(*link)) {
-        const sdb_node *here = sdb_at(e->arena->base, *link);
-        uint32_t prefix = sdb_node_prefix_len(here);
-        if (prefix) {
-            int byte;
-            uint32_t match =
-                sdb_radix_prefix_match(leaves, e->arena->base, here, key, len, at, &byte);
-            if (match < prefix) {
-                split_prefix(e, link, key, len, at, match, byte, leaf);
-                goto added;
-            }
-            at += prefix;
-        }
-        sdb_node *n = node_own(e, link);
-        if (at == len) {
-            sdb_link old = n->leaf;
-            n->leaf = leaf;
-            if (old)
-                return old;
-            path_push(&trail, n);
-            goto added;
-        }
-        sdb_link *slot = sdb_node_slot(n, key[at]);
-        if (!slot || !*slot) {
-            if (sdb_node_children(n) == sdb_node_room[sdb_node_kind(n)]) {
-                n = node_convert(e, link, sdb_node_kind(n) + 1);
-                if (sdb_node_is_long(n)) /* now there may be room for its bytes */
-                    sdb_node_set_prefix(n, key + at - prefix, prefix);
-            }
-            sdb_node_add(n, key[at], leaf, false);
-            path_push(&trail, n);
-            goto added;
-        }
-        path_push(&trail, n);
-        link = slot;
-        at++;
-    }
-    if (*link) {
-        int byte;
-        size_t fork = leaves->diff(leaves->ctx, sdb_at(e->arena->base, *link), key, len, &byte);
-        if (fork == len && byte < 0) {
-            sdb_link old = *link;
-            *link = leaf;
-            return old;
-        }
-        split_leaf(e, link, key, len, at, fork, byte, leaf);
-    } else {
-        *link = leaf;
-    }
-added:
-    path_count(&trail, e, *root, key);
-    return 0;
+    sdb_place place; /* not set whole: it is large */
+    sdb_link old = sdb_radix_find(leaves, e->arena->base, root, key, len, &place);
+    sdb_radix_put_at(e, root, key, len, &place, leaf);
+    return old;
 }
 
 /* The key is there: nothing need be compared. */

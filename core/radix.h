@@ -42,7 +42,14 @@ typedef struct sdb_links {
     size_t n, room;
 } sdb_links;
 
-SDB_MUST int sdb_links_reserve(sdb_links *v, size_t more); /* SDB_NOMEM */
+SDB_MUST int sdb_links_grow(sdb_links *v, size_t more);
+
+/* Room for so many more. SDB_NOMEM. */
+SDB_MUST static inline int sdb_links_reserve(sdb_links *v, size_t more)
+{
+    return v->room - v->n >= more ? SDB_OK : sdb_links_grow(v, more);
+}
+
 void sdb_links_fini(sdb_links *v);
 
 static inline void sdb_links_push(sdb_links *v, sdb_link link)
@@ -96,6 +103,26 @@ size_t sdb_radix_need(const sdb_arena *a, size_t len);
 size_t sdb_radix_need_links(const sdb_arena *a, size_t len);
 size_t sdb_radix_need_many(const sdb_arena *a, size_t len, size_t n);
 size_t sdb_radix_need_links_many(const sdb_arena *a, size_t len, size_t n);
+
+/* Where a key is in a tree, or would be: what a search for it has met. It holds until that tree changes;
+** what may be edited in place may become more or less meanwhile. */
+enum { SDB_PLACE_NODES = 12 };
+
+typedef struct sdb_place {
+    sdb_link leaf;   /* that has the key, or 0 */
+    uint8_t meets;   /* what stands where the search ends (radix.c) */
+    int byte;        /* of what stands there, where the key parts from it; -1: it ends there */
+    size_t at, fork; /* the key's bytes on the way there; and up to where they part */
+    sdb_link *link;  /* to what stands there: in the last of the nodes, or the root */
+    size_t n;        /* nodes on the way */
+    sdb_node *node[SDB_PLACE_NODES]; /* the first of these */
+} sdb_place;
+
+/* Find it; returns the leaf of the key, or 0. Then put a leaf there. */
+sdb_link sdb_radix_find(const sdb_leaves *leaves, const uint8_t *base, const sdb_link *root,
+                        const uint8_t *key, size_t len, sdb_place *out);
+void sdb_radix_put_at(sdb_edit *edit, sdb_link *root, const uint8_t *key, size_t len,
+                      const sdb_place *place, sdb_link leaf);
 
 /* Put a leaf in; returns the leaf that had the key before, or 0. */
 sdb_link sdb_radix_put(const sdb_leaves *leaves, sdb_edit *edit, sdb_link *root, const uint8_t *key,

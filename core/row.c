@@ -93,18 +93,25 @@ static inline uint64_t stored_size(const sdb_value *value, sdb_type type)
     }
 }
 
-static inline void word_put(uint8_t *p, size_t n, uint64_t word)
-{
-    for (size_t i = 0; i < n; i++)
-        p[i] = (uint8_t)(word >> 8 * i);
-}
-
 /* Compilers make one load of it. */
 static inline uint64_t word_get(const uint8_t *p)
 {
     return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 |
            (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 |
            (uint64_t)p[7] << 56;
+}
+
+/* The first n bytes of a word, and where there is room before `end` all of them, at once: what follows is
+** written later. (Swapped, should this machine need it, it is swapped back.) */
+static inline void word_put(uint8_t *p, const uint8_t *end, size_t n, uint64_t word)
+{
+    if (end - p < 8) {
+        for (size_t i = 0; i < n; i++)
+            p[i] = (uint8_t)(word >> 8 * i);
+    } else {
+        word = word_get((const uint8_t *)&word);
+        memcpy(p, &word, sizeof word);
+    }
 }
 
 /* ---------------------------------------------------------------- interface */
@@ -131,6 +138,7 @@ void sdb_row_build(sdb_row *row, size_t size, int64_t rowid, const sdb_value *va
     unsigned width = width_for(size);
     uint8_t *type = row->type, *ends = type + n;
     uint8_t *p = ends + (size_t)n * width;
+    const uint8_t *limit = (const uint8_t *)row + size;
 
     row->rowid = rowid;
     row->made = (uint64_t)width << 56;
@@ -139,14 +147,15 @@ void sdb_row_build(sdb_row *row, size_t size, int64_t rowid, const sdb_value *va
         const sdb_value *value = &values[i];
         if (i == rowid_column)
             continue;
-        type[at] = (uint8_t)stored_type(value);
-        size_t more = (size_t)stored_size(value, type[at]);
-        if (type[at] < SDB_TEXT) {
-            word_put(p, more, (uint64_t)value->u.i); /* the bits of a real as well */
+        sdb_type t = stored_type(value);
+        size_t more = (size_t)stored_size(value, t);
+        type[at] = (uint8_t)t;
+        if (t < SDB_TEXT) {
+            word_put(p, limit, more, (uint64_t)value->u.i); /* the bits of a real as well */
         } else {
             if (value->n > 0)
                 memcpy(p, value->u.p, value->n);
-            if (type[at] == SDB_TEXT)
+            if (t == SDB_TEXT)
                 p[value->n] = 0;
         }
         p += more;

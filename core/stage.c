@@ -81,6 +81,7 @@ static int row_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_va
     txn->staged_table = table;
     txn->staged_clear = 0;
     txn->staged_except = NULL;
+    txn->places.is_known = 0;
     return SDB_OK;
 }
 
@@ -116,7 +117,7 @@ const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
     if (index == SDB_BY_ROWID && except && except->rowid == staged->rowid)
         ; /* a rowid is there once, and it is that row's */
     else if (!(txn->keys.is_free >> index & 1))
-        row = sdb_version_find(v, index, &txn->keys, except);
+        row = sdb_version_find(v, index, &txn->keys, except, &txn->places);
     if (row == except)
         row = NULL;
     if (!row)
@@ -169,7 +170,7 @@ static int staged_change(sdb_txn *txn, sdb_work *w, const sdb_row *old, uint64_t
     v->revision += grave != 0;
     sdb_row_set_stamp(row, txn->stamp);
     row->revision = ++v->revision;
-    sdb_version_change(v, &w->edit, row, &txn->keys, old, &txn->old_keys, grave);
+    sdb_version_change(v, &w->edit, row, &txn->keys, &txn->places, old, &txn->old_keys, grave);
     return SDB_OK;
 }
 
@@ -232,10 +233,9 @@ int sdb_put(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *valu
     int rc = sdb_stage(txn, table, rowid, values);
     if (rc != SDB_OK)
         return rc;
-    const sdb_row *old = sdb_txn_get(txn, table, rowid);
-    txn->staged_except = old;
-    txn->staged_clear = 1u << SDB_BY_ROWID;
-    rc = sdb_stage_put(txn, old);
+    txn->found_in = table;
+    txn->found = sdb_stage_clash(txn, SDB_BY_ROWID, NULL);
+    rc = sdb_stage_put(txn, txn->found);
     sdb_stage_drop(txn); /* it is still there where another row was in the way */
     return rc;
 }
@@ -261,7 +261,8 @@ int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
         return rc;
     }
     w->now->revision++;
-    sdb_version_change(w->now, &w->edit, NULL, NULL, row, &txn->old_keys, grave);
+    sdb_version_change(w->now, &w->edit, NULL, NULL, NULL, row, &txn->old_keys, grave);
+    txn->places.is_known = 0;
     txn->found = NULL;
     if (txn->staged_except == row)
         txn->staged_except = NULL; /* its memory may be another row soon */

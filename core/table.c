@@ -276,46 +276,58 @@ const sdb_row *sdb_version_get(const sdb_version *v, int64_t rowid)
 }
 
 const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys *keys,
-                                const sdb_row *except)
+                                const sdb_row *except, sdb_places *places)
 {
+    const sdb_table *t = v->table;
     const sdb_index *by = v->set->at[index];
     size_t len;
     if (by->def.kind == SDB_MULTI)
         return sdb_multi_clash(v, index, keys, except);
     const uint8_t *key = sdb_key_at(keys, index, &len);
-    sdb_link link = by->def.kind == SDB_LPM
-                        ? sdb_lpm_index_find(v, index, key, len)
-                        : sdb_radix_get(&by->leaves, v->table->arena.base, v->root[index], key, len);
-    return link ? sdb_row_at(v->table, link) : NULL;
+    sdb_link link;
+    if (by->def.kind == SDB_LPM) {
+        link = sdb_lpm_index_find(v, index, key, len);
+    } else {
+        link = sdb_radix_find(&by->leaves, t->arena.base, &v->root[index], key, len,
+                              &places->at[index]);
+        places->is_known |= (uint64_t)1 << index;
+    }
+    return link ? sdb_row_at(t, link) : NULL;
 }
 
 int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *new_keys,
                         const sdb_keys *old_keys, bool limited)
 {
     size_t bytes = 0, links = 1; /* the old row */
+    size_t len = 0, n = 0; /* keys put into trees of rows, or taken out */
     int rc = SDB_OK;
     if (v->history.feeds) {
         bytes = sdb_history_need(edit->arena);
         links += sdb_history_need_links(edit->arena);
     }
     for (int i = 0; i < v->set->n && rc == SDB_OK; i++) {
-        if (v->set->at[i]->def.kind == SDB_MULTI) {
+        uint8_t kind = v->set->at[i]->def.kind;
+        if (kind == SDB_MULTI) {
             rc = sdb_multi_prepare(v, i, new_keys, old_keys, &bytes, &links);
             continue;
         }
         for (int side = 0; side < 2; side++) {
             const sdb_keys *keys = side ? old_keys : new_keys;
-            size_t len;
+            size_t key_len;
             if (!keys || (side && old_keys->is_same >> i & 1))
                 continue;
-            sdb_key_at(keys, i, &len);
-            bool is_lpm = v->set->at[i]->def.kind == SDB_LPM;
-            bytes += is_lpm ? sdb_lpm_index_need(edit->arena, sdb_key_at(keys, i, &len), len)
-                            : sdb_radix_need(edit->arena, len);
-            links += is_lpm ? sdb_lpm_index_need_links(edit->arena) :
-                              sdb_radix_need_links(edit->arena, len);
+            const uint8_t *key = sdb_key_at(keys, i, &key_len);
+            if (kind == SDB_LPM) {
+                bytes += sdb_lpm_index_need(edit->arena, key, key_len);
+                links += sdb_lpm_index_need_links(edit->arena);
+            } else {
+                len += key_len;
+                n++;
+            }
         }
     }
+    bytes += sdb_radix_need_many(edit->arena, len, n);
+    links += sdb_radix_need_links_many(edit->arena, len, n);
     if (rc == SDB_OK)
         rc = sdb_arena_reserve(edit->arena, bytes, limited);
     if (rc == SDB_OK)
@@ -352,8 +364,25 @@ void sdb_object_free(sdb_table *t, sdb_link link)
     sdb_arena_free(&t->arena, link, sdb_object_size(t, link));
 }
 
+/* Put a row into a tree that does not have its key. */
+static void row_add(sdb_version *v, sdb_edit *edit, int i, sdb_link row, const sdb_keys *keys,
+                    const sdb_places *places)
+{
+    size_t len;
+    const uint8_t *key = sdb_key_at(keys, i, &len);
+    if (places && places->is_known >> i & 1) {
+        assert(!places->at[i].leaf);
+        sdb_radix_put_at(edit, &v->root[i], key, len, &places->at[i], row);
+        return;
+    }
+    sdb_link gone = sdb_radix_put(&v->set->at[i]->leaves, edit, &v->root[i], key, len, row);
+    assert(!gone);
+    (void)gone;
+}
+
 void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, const sdb_keys *keys,
-                        const sdb_row *old, const sdb_keys *old_keys, sdb_link grave)
+                        const sdb_places *places, const sdb_row *old, const sdb_keys *old_keys,
+                        sdb_link grave)
 {
     sdb_table *t = v->table;
     sdb_link link = row ? sdb_row_link(t, row) : 0, old_link = old ? sdb_row_link(t, old) : 0;
@@ -377,12 +406,8 @@ void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, cons
             const uint8_t *key = sdb_key_at(old_keys, i, &len);
             sdb_radix_take(edit, &v->root[i], key, len, old_link);
         }
-        if (row) {
-            const uint8_t *key = sdb_key_at(keys, i, &len);
-            sdb_link gone = sdb_radix_put(&v->set->at[i]->leaves, edit, &v->root[i], key, len, link);
-            assert(!gone);
-            (void)gone;
-        }
+        if (row)
+            row_add(v, edit, i, link, keys, old ? NULL : places);
     }
     sdb_count(&t->count[!row ? SDB_N_DELETED : old ? SDB_N_UPDATED : SDB_N_INSERTED], 1);
     if (atomic_load_explicit(&t->n_watches, memory_order_relaxed))

@@ -116,9 +116,17 @@ static inline const uint8_t *sdb_key_at(const sdb_keys *keys, int index, size_t 
     return sdb_buf_at(&keys->buf, from);
 }
 
-/* A row that holds this key in an index, or NULL; in a multi index one of these keys, and not `except`. */
+/* Where the keys of a row that is to come have been looked for: in the trees as they are until the table
+** is changed. */
+typedef struct sdb_places {
+    uint64_t is_known; /* bit i: at[i] is that in index i */
+    sdb_place at[SDB_MAX_INDEXES];
+} sdb_places;
+
+/* A row that holds this key in an index, or NULL; in a multi index one of these keys, and not `except`.
+** Where it is or would be is noted, in an index that is a tree of keys. */
 const sdb_row *sdb_version_find(const sdb_version *v, int index, const sdb_keys *keys,
-                                const sdb_row *except);
+                                const sdb_row *except, sdb_places *places);
 
 /* Make sure that a change with these keys (one set may be NULL) cannot fail. What it has made for them
 ** already is gone again if it fails itself. `limited`: see sdb_arena_reserve. SDB_NOMEM, SDB_FULL. */
@@ -126,9 +134,11 @@ SDB_MUST int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb
                                  const sdb_keys *old_keys, bool limited);
 
 /* Put `row` into every index in place of `old` (either may be NULL, not both), whose keys are
-** these; grave: see feed.h. After sdb_version_reserve it cannot fail. `old` is freed, or retired. */
+** these; places: of the row's keys, or NULL; grave: see feed.h. After sdb_version_reserve it cannot fail.
+** `old` is freed, or retired. */
 void sdb_version_change(sdb_version *v, sdb_edit *edit, const sdb_row *row, const sdb_keys *keys,
-                        const sdb_row *old, const sdb_keys *old_keys, sdb_link grave);
+                        const sdb_places *places, const sdb_row *old, const sdb_keys *old_keys,
+                        sdb_link grave);
 
 /* Make `old` what `row` is, in its place, if nobody else sees it, it is as large and has the same key in
 ** every index, and nobody follows the table. Then `row` is freed; it cannot fail. */

@@ -94,6 +94,7 @@ struct sdb_txn {
     uint64_t staged_clear; /* bit i: index i was found free of clashes, but for staged_except */
     const sdb_row *staged_except;
     sdb_keys keys, old_keys;
+    sdb_places places; /* of the staged row's keys */
     const sdb_row *found; /* the row that was looked up last, and is there still, */
     const sdb_table *found_in; /* in this table */
 };

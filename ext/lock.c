@@ -182,10 +182,22 @@ static bool is_to_begin_again(vtable *t, int rc)
     return true;
 }
 
+/* Whether there is nothing to be done, as for all rows but the first of a transaction. */
+static bool is_locked(const vtable *t)
+{
+    const store *s = t->store;
+
+    return s->txn && !s->conn->manager_is_young && !s->conn->n_evaluating &&
+           sdb_txn_is_locked(s->txn, t->table) && sdb_txn_name(s->txn, t->table) &&
+           !view_lacks((view){.txn = s->txn}, t);
+}
+
 int lock_take(vtable *t)
 {
     int rc;
 
+    if (is_locked(t))
+        return SQLITE_OK;
     do
         rc = table_lock(t);
     while (is_to_begin_again(t, rc));

@@ -43,9 +43,9 @@ static int blob_get(sqlite3_value *in, sdb_value *out)
     return SQLITE_OK;
 }
 
-int value_get(sqlite3_value *in, sdb_value *out)
+static int typed_get(sqlite3_value *in, int type, sdb_value *out)
 {
-    switch (sqlite3_value_type(in)) {
+    switch (type) {
     case SQLITE_INTEGER:
         *out = (sdb_value){.type = SDB_INTEGER, .u.i = sqlite3_value_int64(in)};
         return SQLITE_OK;
@@ -60,6 +60,11 @@ int value_get(sqlite3_value *in, sdb_value *out)
         *out = (sdb_value){.type = SDB_NULL};
         return SQLITE_OK;
     }
+}
+
+int value_get(sqlite3_value *in, sdb_value *out)
+{
+    return typed_get(in, sqlite3_value_type(in), out);
 }
 
 /* A real that is an integer becomes one, but for the two that may stand for anything beyond them. So
@@ -82,8 +87,8 @@ int value_get_affinity(sqlite3_value *in, affinity aff, sdb_value *out)
     if (aff == AFFINITY_TEXT && (type == SQLITE_INTEGER || type == SQLITE_FLOAT))
         return number_get_text(in, out);
     if (aff >= AFFINITY_NUMERIC && type == SQLITE_TEXT)
-        sqlite3_value_numeric_type(in);
-    int rc = value_get(in, out);
+        type = sqlite3_value_numeric_type(in);
+    int rc = typed_get(in, type, out);
     if (rc != SQLITE_OK)
         return rc;
     if (aff >= AFFINITY_NUMERIC && out->type == SDB_REAL)

@@ -94,6 +94,7 @@ static int not_null_fill(vtable *t, int column, bool is_insert)
 static int values_read(vtable *t, sqlite3_value **argv, const sdb_row *old)
 {
     const table_sql *def = t->def;
+    bool has_gap = false; /* a NULL that may not be */
     int rc = SQLITE_OK;
 
     for (int i = 0; !rc && i < def->n_columns; i++) {
@@ -103,8 +104,9 @@ static int values_read(vtable *t, sqlite3_value **argv, const sdb_row *old)
             t->row[i] = sdb_row_value(t->table, old, i);
         else
             rc = value_get_affinity(argv[i], def->columns[i].affinity, &t->row[i]);
+        has_gap |= !rc && def->columns[i].not_null && t->row[i].type == SDB_NULL;
     }
-    for (int i = 0; !rc && i < def->n_columns; i++)
+    for (int i = 0; !rc && has_gap && i < def->n_columns; i++)
         if (i != def->rowid_column && def->columns[i].not_null && t->row[i].type == SDB_NULL)
             rc = not_null_fill(t, i, !old);
     return rc;
@@ -128,7 +130,7 @@ static int revision_check(vtable *t, sqlite3_value *value, const sdb_row *old)
 /* Only a cursor on a named snapshot gives the column a value. */
 static int snapshot_check(vtable *t, sqlite3_value *value)
 {
-    if (sqlite3_value_nochange(value) || sqlite3_value_type(value) == SQLITE_NULL)
+    if (sqlite3_value_type(value) == SQLITE_NULL || sqlite3_value_nochange(value))
         return SQLITE_OK;
     return error_set(t, SQLITE_ERROR, "rows of a snapshot cannot be written: _snapshot is read only");
 }

@@ -204,6 +204,26 @@ static void step_view(life *l)
     v->is_open = true;
 }
 
+static void step_savepoint(life *l)
+{
+    assert_int_equal(sdb_txn_savepoint(l->txn, &l->level[l->n_levels]), SDB_OK);
+    assert_int_equal(l->level[l->n_levels], l->n_levels);
+    l->level_model[l->n_levels++] = l->now;
+}
+
+/* What was found before a savepoint is good after it. */
+static void put_in_steps(life *l, int id, const sdb_value *v, const sdb_row *row, bool has_clash)
+{
+    assert_int_equal(sdb_stage(l->txn, l->table, id, v), SDB_OK);
+    for (int i = 0; i < 4 && rnd(2); i++)
+        if (sdb_stage_clash(l->txn, i, row))
+            assert_true(has_clash);
+    if (rnd(2) && l->n_levels < LEVELS)
+        step_savepoint(l);
+    assert_int_equal(sdb_stage_put(l->txn, row), has_clash ? SDB_EXISTS : SDB_OK);
+    sdb_stage_drop(l->txn);
+}
+
 static void step_write(life *l)
 {
     int id = (int)rnd(ROWS);
@@ -235,6 +255,8 @@ static void step_write(life *l)
         }
         assert_int_equal(sdb_stage_put(l->txn, row), SDB_OK);
         clash = -1;
+    } else if (rnd(2)) {
+        put_in_steps(l, id, v, row, clash >= 0);
     } else {
         assert_int_equal(sdb_put(l->txn, l->table, id, v), clash < 0 ? SDB_OK : SDB_EXISTS);
     }
@@ -249,9 +271,7 @@ static void step_txn(life *l)
 {
     int what = (int)rnd(8);
     if (what < 3 && l->n_levels < LEVELS) {
-        assert_int_equal(sdb_txn_savepoint(l->txn, &l->level[l->n_levels]), SDB_OK);
-        assert_int_equal(l->level[l->n_levels], l->n_levels);
-        l->level_model[l->n_levels++] = l->now;
+        step_savepoint(l);
     } else if (what < 5 && l->n_levels) {
         int to = (int)rnd((uint64_t)l->n_levels);
         sdb_txn_rollback_to(l->txn, to);
