@@ -11,6 +11,7 @@
 #   make clients     programs in Python, Node, Go and Tcl that share a store between threads; says which
 #                    of them cannot be had here, and skips it
 #   make check-all   test with all variants
+#   make test-sqlite the SQL tests with the SQLite whose sqlite3.c and headers are in AMALGAMATION=DIR
 #   make bench       the benchmarks
 #   make bench-shared one of them, threads that share tables, and its plot, bench/shared.svg
 #   make bench-peers StateDB in Go and badger's skiplist beside ours; needs Go
@@ -29,6 +30,7 @@ FUZZ_SECONDS = 30
 VARIANTS =
 SQLITE_CFLAGS =
 SQLITE_LIBS = -lsqlite3
+AMALGAMATION =
 
 CFLAGS = -O2 -g -DNDEBUG
 override CFLAGS += -std=c11 -fPIC -fvisibility=hidden -pthread $(SANITIZE)
@@ -140,6 +142,15 @@ build-client-go:
 	@cd tests/clients && if go mod download >../../build/clients/go.log 2>&1; then \
 	    go build -buildvcs=false -o ../../build/clients/fleet .; fi
 
+# The SQLite of an amalgamation, with what Debian's Tcl asks of one, and the programs that have it linked in.
+SQLITE_VERSION = $(shell sed -n 's/^.define SQLITE_VERSION *"\(.*\)"/\1/p' "$(AMALGAMATION)/sqlite3.h")
+OTHER = build/sqlite-$(SQLITE_VERSION)
+$(BUILD)/libsqlite3.so.0: $(AMALGAMATION)/sqlite3.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -w -fPIC -shared -Wl,-soname,$(@F) -DSQLITE_USE_URI -DSQLITE_ENABLE_PREUPDATE_HOOK \
+	    -DSQLITE_ENABLE_UNLOCK_NOTIFY -o $@ $< -pthread -ldl -lm
+build-sqlite: $(LOADABLE) $(filter $(WITH_SQL),$(TESTS))
+
 test check:
 	@tests/setup $(filter fuzz clients,$(VARIANTS))
 	@$(MAKE) build-test $(VARIANTS:%=build-%)
@@ -152,6 +163,15 @@ asan tsan frozen fuzz clients:
 	@tests/setup $(filter fuzz clients,$@)
 	@$(MAKE) build-$@
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run build/$@
+
+test-sqlite:
+	@[ -e "$(AMALGAMATION)/sqlite3.c" ] || { echo "make test-sqlite AMALGAMATION=DIR: no sqlite3.c in '$(AMALGAMATION)'"; exit 1; }
+	@tests/setup
+	@$(MAKE) all
+	@$(MAKE) BUILD=$(OTHER) $(OTHER)/libsqlite3.so.0
+	@$(MAKE) BUILD=$(OTHER) SQLITE_CFLAGS="-I$(AMALGAMATION)" \
+	    SQLITE_LIBS="$(OTHER)/libsqlite3.so.0 -Wl,-rpath,$(abspath $(OTHER))" build-sqlite
+	@tests/run $(OTHER)
 
 bench:
 	@tests/setup bench
@@ -187,7 +207,7 @@ clean:
 
 -include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d)
 
-.PHONY: all test check asan tsan frozen fuzz clients check-all bench bench-shared bench-peers demo install clean \
+.PHONY: all test check asan tsan frozen fuzz clients check-all test-sqlite bench bench-shared bench-peers demo install clean \
         build-test build-variant build-tests build-targets build-bench build-peers build-asan build-tsan build-frozen build-fuzz \
-        build-clients build-client-node build-client-go
+        build-sqlite build-clients build-client-node build-client-go
 .SECONDARY:

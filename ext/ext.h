@@ -44,6 +44,9 @@
 #define STATEDB_EXT_H
 
 #include <sqlite3ext.h>
+#if SQLITE_VERSION_NUMBER < 3038000
+#error "statedb needs the headers of SQLite 3.38 or newer"
+#endif
 
 #include "../core/statedb.h"
 #include "schema_sql.h"

@@ -6,7 +6,9 @@
 
 SQLITE_EXTENSION_INIT1
 
-enum { SQLITE_NEEDED = 3038000 }; /* the first with sqlite3_vtab_in and sqlite3_vtab_rhs_value */
+/* sqlite3_vtab_in and sqlite3_vtab_rhs_value are there since 3.38.0, which itself does not check
+** (a, b) IN (...) of a virtual table's rows. */
+enum { SQLITE_NEEDED = 3038002 };
 
 /* Whether the module is there already. To register it again would leave the tables of this
 ** connection with the old one, in another store. */
@@ -49,8 +51,8 @@ static int connection_init(sqlite3 *db, char **err)
     int rc;
 
     if (sqlite3_libversion_number() < SQLITE_NEEDED) {
-        *err =
-            sqlite3_mprintf("statedb needs SQLite 3.38 or newer; this is %s", sqlite3_libversion());
+        *err = sqlite3_mprintf("statedb needs SQLite 3.38.2 or newer; this is %s",
+                               sqlite3_libversion());
         return SQLITE_ERROR;
     }
     rc = is_loaded(db, &has_it);

@@ -17,6 +17,11 @@ if {[info exists env(STATEDB)]} {
 testConstraint statedb [expr {$statedb ne "none"}]
 tcltest::configure -verbose error {*}$argv
 
+# Whether this is that SQLite or a newer one.
+proc sqlite_since {version} {
+    expr {[package vcompare [sqlite3 -version] $version] >= 0}
+}
+
 # Open connection `name`, in the encoding that the variable says. NULL reads as "NULL".
 set encoding UTF-8
 proc open_db {name {file :memory:}} {
