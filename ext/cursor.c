@@ -399,10 +399,22 @@ static int core_leave(store *s, cursor *cur)
     return SQLITE_OK;
 }
 
-/* Statements prepared before an index was dropped are prepared again (transaction.c), but not one
-** that is running. To ask for that here, by SQLITE_SCHEMA, would give it from its beginning, with
-** the rows once more that it has returned already: so it gets an index of its own, if it is one that
-** can be made. */
+/* The plan's index is no more. Statements prepared before an index was dropped are prepared again
+** (transaction.c), but not one that is running, nor, at once, those of another connection. To ask for that
+** here, by SQLITE_SCHEMA, gives the statement from its beginning: that is right for one that writes, but
+** another would return rows twice. So it gets an index of its own, or, where none can be made, goes through
+** all rows (cursor_scan). */
+static int core_replace_index(cursor *cur, const plan *p)
+{
+    conn *c = cursor_vtable(cur)->conn;
+
+    if (!cur->past && !c->has_lost && txn_can_restart(c)) {
+        c->has_lost = true;
+        return SQLITE_SCHEMA;
+    }
+    return p->function ? SQLITE_OK : automatic_make(cur, &p->path);
+}
+
 static int core_open(cursor *cur, const plan *p)
 {
     vtable *t = cursor_vtable(cur);
@@ -429,12 +441,9 @@ static int core_open(cursor *cur, const plan *p)
     cur->plan_id = p->id;
     cur->n_writes = s->n_writes;
     core_stand(s, cur, cur->on_snapshot);
-    if (is_there)
-        return SQLITE_OK;
-    rc = p->path.def.kind == SDB_RADIX
-             ? automatic_make(cur, &p->path)
-             : error_set(t, SQLITE_ABORT, "index %s has been dropped while the statement was running",
-                         p->path.def.name);
+    if (!is_there)
+        rc = core_replace_index(cur, p);
+    t->conn->has_lost = rc == SQLITE_SCHEMA;
     if (rc != SQLITE_OK)
         core_close(s, cur); /* it is not open by this plan */
     return rc;
@@ -502,6 +511,22 @@ int cursor_gather(cursor *cur, const sdb_row *row)
 
 static int cursor_advance(cursor *cur, int rc);
 
+/* Bring what has been gathered in the plan's order. */
+static int gathered_sort(cursor *cur)
+{
+    if (cur->n_gathered == 0)
+        return SQLITE_OK;
+    const sdb_row **other = sqlite3_malloc64(cur->n_gathered * sizeof *other);
+    if (!other)
+        return SQLITE_NOMEM;
+    const sdb_row **result = rows_sort(cur, cur->gathered, other, cur->n_gathered);
+    sqlite3_free(result == other ? cur->gathered : other);
+    cur->gathered = result;
+    cur->gathered_room = cur->n_gathered;
+    cur->row = result[0];
+    return SQLITE_OK;
+}
+
 /* Take all rows of the range and deliver them in the plan's order. */
 static int cursor_sort(cursor *cur)
 {
@@ -512,17 +537,31 @@ static int cursor_sort(cursor *cur)
         if (rc == SQLITE_OK)
             rc = cursor_advance(cur, sdb_cursor_next(cur->core));
     }
-    if (rc != SQLITE_OK || cur->n_gathered == 0)
+    return rc ? rc : gathered_sort(cur);
+}
+
+int cursor_scan(cursor *cur, int (*see)(cursor *, const sdb_row *, const sdb_value *, void *), void *arg)
+{
+    const plan *p = cur->plan;
+    sdb_range all = {.reverse = p->reverse};
+    int rc = is_watched(cur) ? watch_range(cur, &all) : SQLITE_OK;
+
+    if (rc != SQLITE_OK)
         return rc;
-    const sdb_row **other = sqlite3_malloc64(cur->n_gathered * sizeof *other);
-    if (!other)
-        return SQLITE_NOMEM;
-    const sdb_row **result = rows_sort(cur, cur->gathered, other, cur->n_gathered);
-    sqlite3_free(result == other ? cur->gathered : other);
-    cur->gathered = result;
-    cur->gathered_room = cur->n_gathered;
-    cur->row = result[0];
-    return SQLITE_OK;
+    int core_rc = sdb_cursor_seek(cur->core, &all);
+    for (size_t n = 1; core_rc == SDB_OK; n++, core_rc = sdb_cursor_next(cur->core)) {
+        const sdb_row *row = sdb_cursor_row(cur->core);
+        sdb_value v = cursor_value(cur, row, p->path.range_column);
+        rc = see(cur, row, &v, arg);
+        if (rc == SQLITE_OK && n % STOP_EVERY == 0 && conn_is_interrupted(cursor_vtable(cur)->conn))
+            rc = SQLITE_INTERRUPT;
+        if (rc != SQLITE_OK)
+            return rc;
+    }
+    if (core_rc < 0)
+        return error_core(cursor_vtable(cur), core_rc);
+    cur->row = cur->n_gathered ? cur->gathered[0] : NULL;
+    return p->index == SDB_BY_ROWID ? SQLITE_OK : gathered_sort(cur);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -691,7 +730,7 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
         rc = watch_ranges(cur);
     if (rc == SQLITE_OK)
         rc = cursor_begin(cur);
-    if (rc == SQLITE_OK && p->n_order && (cur->is_wide || cur->path != &p->path))
+    if (rc == SQLITE_OK && p->n_order && (cur->is_wide || cur->sorted))
         rc = cursor_sort(cur);
     cur->is_plain = !cur->n_filter && !cur->n_list && !cur->n_left && !cur->n_gathered && !p->n_distinct;
     return rc;

@@ -106,6 +106,10 @@ int past_set(cursor *cur, const char *name);
 /* Add a row to those gathered; if there are any, xNext goes through them. */
 int cursor_gather(cursor *cur, const sdb_row *row);
 
+/* For a function that no index answers, or no more: hand over all rows, with their values of its column, and
+** deliver those that `see` gathers, in the plan's order. */
+int cursor_scan(cursor *cur, int (*see)(cursor *, const sdb_row *, const sdb_value *, void *), void *arg);
+
 /* ---------------------------------------------------------------- range.c */
 
 /* Set the range of cur->path, and its list if it has one, from xFilter's arguments. *is_empty: no row

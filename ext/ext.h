@@ -74,6 +74,7 @@ struct conn {
     int n_evaluating; /* DEFAULT and CHECK expressions being evaluated: nobody may write */
     uint64_t n_plans; /* ever made: the last one's id */
     bool is_attaching; /* statedb_attach() joins tables: it makes none (attach.c) */
+    bool has_lost;  /* a statement is planned anew, because its index is not there (cursor.c) */
     bool has_doubt; /* the next UPDATE planned is not to rely on a unique index (cursor.c) */
 
     vtable *wanted; /* lock.c: tables to be locked by the statement that is running */
@@ -184,6 +185,9 @@ void txn_indexes_changed(store *s, bool at_once);
 
 /* Whether no other statement of the connection runs than the one that called us. */
 bool txn_is_alone(conn *c);
+
+/* Whether the statement that calls us may be begun again: it has not returned a row, for it returns none. */
+bool txn_can_restart(conn *c);
 
 /* Where statements are to be prepared again, and no more than so many of them are running, have it
 ** done. */

@@ -87,6 +87,24 @@ static sdb_value prefix_end(const sdb_value *x, uint8_t *room)
     return end;
 }
 
+/* Without an index, which has been dropped: as the function does. */
+static int scan_see(cursor *cur, const sdb_row *row, const sdb_value *v, void *arg)
+{
+    search *s = arg;
+    sqlite3_vtab *vtab = cur->base.pVtab;
+    int rc;
+
+    s->is_found = false;
+    rc = json_keys(v, search_key, s);
+    if (rc == SDB_OK)
+        return s->is_found ? cursor_gather(cur, row) : SQLITE_OK;
+    if (rc != SDB_NOTSET)
+        return error_core(cursor_vtable(cur), rc);
+    sqlite3_free(vtab->zErrMsg);
+    vtab->zErrMsg = function_complaint(cur->plan->function, v, json_wrong);
+    return vtab->zErrMsg ? SQLITE_ERROR : SQLITE_NOMEM;
+}
+
 int multi_filter(cursor *cur, sqlite3_value *in)
 {
     const plan *p = cur->plan;
@@ -97,6 +115,8 @@ int multi_filter(cursor *cur, sqlite3_value *in)
 
     if (rc != SQLITE_OK || x.type == SDB_NULL)
         return rc;
+    if (cur->index == SDB_BY_ROWID)
+        return cursor_scan(cur, scan_see, &(search){.x = x, .is_prefix = p->function->op == MULTI_HAS_PREFIX});
     if (p->function->op == MULTI_HAS) {
         range.eq = &x;
         range.n_eq = 1;

@@ -116,59 +116,55 @@ static int filter_refuse(cursor *cur, const sdb_value *v, const char *wrong)
     return vtab->zErrMsg ? SQLITE_ERROR : SQLITE_NOMEM;
 }
 
-/* Without an index: of all rows, those with the longest prefix that covers x. */
-static int filter_longest(cursor *cur, const sdb_prefix *x)
-{
-    sdb_range all = {.reverse = cur->plan->reverse};
-    int longest = -1;
-    int rc_gather = SQLITE_OK;
-    int rc = is_watched(cur) ? watch_range(cur, &all) : SQLITE_OK;
+/* What is looked for without an index. */
+typedef struct prefix_scan {
+    sdb_prefix_op op;
+    sdb_prefix x;
+    int longest; /* that has been found */
+} prefix_scan;
 
-    if (rc == SQLITE_OK)
-        rc = sdb_cursor_seek(cur->core, &all);
-    for (size_t seen = 1; rc == SDB_OK && !rc_gather; seen++, rc = sdb_cursor_next(cur->core)) {
-        if (seen % STOP_EVERY == 0 && conn_is_interrupted(cursor_vtable(cur)->conn))
-            return SQLITE_INTERRUPT;
-        const sdb_row *row = sdb_cursor_row(cur->core);
-        sdb_value v = cursor_value(cur, row, cur->plan->path.range_column);
-        sdb_prefix net;
-        const char *wrong = v.type == SDB_NULL ? NULL : sdb_prefix_from(&v, &net);
-        if (wrong)
-            return filter_refuse(cur, &v, wrong);
-        if (v.type == SDB_NULL || !sdb_prefix_covers(&net, x) || net.bits < longest)
-            continue;
-        if (net.bits > longest)
+static int scan_see(cursor *cur, const sdb_row *row, const sdb_value *v, void *arg)
+{
+    prefix_scan *s = arg;
+    sdb_prefix net;
+    const char *wrong = v->type == SDB_NULL ? NULL : sdb_prefix_from(v, &net);
+
+    if (wrong)
+        return filter_refuse(cur, v, wrong);
+    if (v->type == SDB_NULL ||
+        !(s->op == SDB_WITHIN ? sdb_prefix_covers(&s->x, &net) : sdb_prefix_covers(&net, &s->x)))
+        return SQLITE_OK;
+    if (s->op == SDB_LONGEST) {
+        if (net.bits < s->longest)
+            return SQLITE_OK;
+        if (net.bits > s->longest)
             cur->n_gathered = 0;
-        longest = net.bits;
-        rc_gather = cursor_gather(cur, row);
+        s->longest = net.bits;
     }
-    if (rc_gather || rc < 0)
-        return rc_gather ? rc_gather : error_core(cursor_vtable(cur), rc);
-    cur->row = cur->n_gathered ? cur->gathered[0] : NULL;
-    return SQLITE_OK;
+    return cursor_gather(cur, row);
 }
 
 int prefix_filter(cursor *cur, sqlite3_value *in)
 {
-    const plan *p = cur->plan;
+    sdb_prefix_op op = (sdb_prefix_op)cur->plan->function->op;
+    prefix_scan scan = {.op = op, .longest = -1};
     const char *wrong;
-    sdb_prefix x;
     sdb_value v;
     int rc = value_get(in, &v);
 
     if (rc != SQLITE_OK || v.type == SDB_NULL)
         return rc;
-    if (p->index != SDB_BY_ROWID) {
-        rc = sdb_cursor_seek_prefix(cur->core, (sdb_prefix_op)p->function->op, &v, false);
+    if (cur->index != SDB_BY_ROWID) {
+        rc = sdb_cursor_seek_prefix(cur->core, op, &v, false);
         if (rc != SDB_NOTPREFIX) {
             cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
             if (rc < 0)
                 return error_core(cursor_vtable(cur), rc);
-            return is_watched(cur) ? watch_prefix(cur, (sdb_prefix_op)p->function->op, &v) : SQLITE_OK;
+            return is_watched(cur) ? watch_prefix(cur, op, &v) : SQLITE_OK;
         }
     }
-    wrong = sdb_prefix_from(&v, &x);
-    return wrong ? filter_refuse(cur, &v, wrong) : filter_longest(cur, &x);
+    wrong = sdb_prefix_from(&v, &scan.x);
+    return wrong ? filter_refuse(cur, &v, wrong) : cursor_scan(cur, scan_see, &scan);
 }
 
 /* ---------------------------------------------------------------- parts of a prefix */

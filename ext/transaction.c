@@ -74,6 +74,17 @@ bool txn_is_alone(conn *c)
     return count_running(c) <= 1;
 }
 
+/* Of several that run, one that writes is the last, because it runs to its end. */
+bool txn_can_restart(conn *c)
+{
+    sqlite3_stmt *stmt = NULL;
+
+    while ((stmt = sqlite3_next_stmt(c->db, stmt)) != NULL)
+        if (sqlite3_stmt_busy(stmt) && !sqlite3_stmt_readonly(stmt) && sqlite3_column_count(stmt) == 0)
+            return true;
+    return false;
+}
+
 void txn_expire_plans(conn *c, int n_running)
 {
     if (c->has_old_plans && count_running(c) <= n_running)
