@@ -29,8 +29,7 @@ enum {
     LIST_LENGTH = 8, /* values in an IN list */
     LIST_SHORTEST = 2,
     IN_FLAGS = 32,   /* sqlite3_vtab_in() knows about so many constraints */
-    NOT_NULL_SINCE = 3053000, /* before, or not long before, x NOTNULL in the ON of x LEFT JOIN y is said to
-                              ** be a condition for x */
+    NOT_NULL_SINCE = 3051000, /* before, x NOTNULL in the ON of x LEFT JOIN y is said to be a condition for x */
     COUNT_MIN = 32,  /* rows; counting takes a look-up or two */
     EQ_COUNTED = 8,  /* columns of an index that are counted together */
     OMIT_MAX = 16,   /* and omit is heeded for so many */
