@@ -69,7 +69,25 @@ static int tables_find(attacher *a, view v)
     return rc ? rc : sqlite3_str_errcode(a->sql);
 }
 
-/* All or none. */
+/* List what is to be joined, of what the connection sees now. */
+static int tables_list(attacher *a)
+{
+    view v;
+    int rc = error_code(view_begin(a->store, &v));
+
+    if (rc)
+        return rc;
+    sqlite3_str_reset(a->sql);
+    a->n_new = 0;
+    a->store->conn->n_open++; /* as a cursor, to keep what is read */
+    rc = tables_find(a, v);
+    a->store->conn->n_open--;
+    view_end(a->store, v);
+    return rc;
+}
+
+/* All or none. They are listed again in the txn that joins them: one that has been dropped since would be
+** made anew. */
 static int tables_join(attacher *a)
 {
     sqlite3 *db = a->store->conn->db;
@@ -77,9 +95,11 @@ static int tables_join(attacher *a)
 
     if (rc)
         return rc;
-    a->store->conn->is_attaching = true; /* what is dropped meanwhile must not be made anew */
-    rc = sqlite3_exec(db, sqlite3_str_value(a->sql), NULL, NULL, &a->err);
-    a->store->conn->is_attaching = false;
+    rc = txn_enroll(a->store, &a->err);
+    if (!rc)
+        rc = tables_list(a);
+    if (!rc)
+        rc = sqlite3_exec(db, sqlite3_str_value(a->sql), NULL, NULL, &a->err);
     if (!rc)
         return sqlite3_exec(db, "RELEASE statedb_attach", NULL, NULL, &a->err);
     sqlite3_exec(db, "ROLLBACK TO statedb_attach; RELEASE statedb_attach", NULL, NULL, NULL);
@@ -88,18 +108,9 @@ static int tables_join(attacher *a)
 
 static int store_join(attacher *a)
 {
-    view v;
-    int rc = error_code(view_begin(a->store, &v));
+    int rc = tables_list(a);
 
-    if (rc)
-        return rc;
-    a->store->conn->n_open++; /* as a cursor, to keep what is read */
-    rc = tables_find(a, v);
-    a->store->conn->n_open--;
-    view_end(a->store, v);
-    if (!rc && a->n_new)
-        rc = tables_join(a);
-    return rc;
+    return rc || !a->n_new ? rc : tables_join(a);
 }
 
 static void attach_function(sqlite3_context *ctx, int argc, sqlite3_value **argv)

@@ -73,7 +73,6 @@ struct conn {
     int n_open;       /* cursors open */
     int n_evaluating; /* DEFAULT and CHECK expressions being evaluated: nobody may write */
     uint64_t n_plans; /* ever made: the last one's id */
-    bool is_attaching; /* statedb_attach() joins tables: it makes none (attach.c) */
     bool has_lost;  /* a statement is planned anew, because its index is not there (cursor.c) */
     bool has_doubt; /* the next UPDATE planned is not to rely on a unique index (cursor.c) */
 

@@ -353,9 +353,6 @@ static int shared_create(vtable *t)
             return error_set(t, SQLITE_ERROR,
                              "store '%s' has this table with another definition: (%s), and not (%s)",
                              s->name, sdb_table_sql(old), t->def->sql);
-        if (!table && t->conn->is_attaching)
-            return error_set(t, SQLITE_BUSY, "the table has just been dropped from store '%s': attach again",
-                             s->name);
         if (!table) {
             int rc_definition = definition_check(t);
             if (rc_definition)
