@@ -209,13 +209,14 @@ int sdb_txn_create_index(sdb_txn *txn, sdb_table *table, const sdb_index_def *de
         rc = work_widen(txn, w);
     sdb_indexes *set = rc == SDB_OK ? sdb_indexes_new(n + 1) : NULL;
     for (int i = 0; set && i < n; i++)
-        set->at[set->n++] = sdb_index_ref(w->now->set->at[i]);
-    if (set && (set->at[n] = sdb_index_new(def, table->n_columns, table->rowid_column)))
-        set->n++;
+        sdb_indexes_add(set, sdb_index_ref(w->now->set->at[i]));
+    sdb_index *index = set ? sdb_index_new(def, table->n_columns, table->rowid_column) : NULL;
+    if (index)
+        sdb_indexes_add(set, index);
     sdb_link root;
     w->edit.stop = &txn->stop;
     if (rc == SDB_OK)
-        rc = set && set->n > n ? sdb_version_build(w->now, &w->edit, set->at[n], &root) : SDB_NOMEM;
+        rc = index ? sdb_version_build(w->now, &w->edit, index, &root) : SDB_NOMEM;
     if (rc != SDB_OK) {
         sdb_indexes_unref(set);
         return rc;
@@ -253,7 +254,7 @@ int sdb_txn_drop_index(sdb_txn *txn, sdb_table *table, int index)
     sdb_watch_touch_index(table, v->set->at[index]);
     for (int i = 0; i < n; i++)
         if (i != index)
-            set->at[set->n++] = sdb_index_ref(v->set->at[i]);
+            sdb_indexes_add(set, sdb_index_ref(v->set->at[i]));
     memmove(v->root + index, v->root + index + 1, (size_t)(n - 1 - index) * sizeof *v->root);
     set->id = sdb_tick(txn->db);
     sdb_indexes_unref(v->set);

@@ -326,6 +326,12 @@ sdb_indexes *sdb_indexes_new(int n)
     return set;
 }
 
+void sdb_indexes_add(sdb_indexes *set, sdb_index *index)
+{
+    set->at[set->n++] = index;
+    set->has_others |= index->def.kind != SDB_RADIX;
+}
+
 sdb_indexes *sdb_indexes_ref(sdb_indexes *set)
 {
     atomic_fetch_add_explicit(&set->n_ref, 1, memory_order_relaxed);

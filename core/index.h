@@ -35,6 +35,7 @@ typedef struct sdb_index {
 typedef struct sdb_indexes {
     _Atomic int n_ref;
     int n;
+    bool has_others; /* not all are trees of rows by one key: some are of prefixes, or of several keys a row */
     uint64_t id; /* of this set among those the table has had; 0: the first */
     sdb_index *at[];
 } sdb_indexes;
@@ -53,6 +54,7 @@ void sdb_index_unref(sdb_index *index);
 
 /* A set with room for n indexes, none in it yet, counted once; NULL: no memory. unref accepts NULL. */
 sdb_indexes *sdb_indexes_new(int n);
+void sdb_indexes_add(sdb_indexes *set, sdb_index *index); /* whose count it takes over */
 sdb_indexes *sdb_indexes_ref(sdb_indexes *set);
 void sdb_indexes_unref(sdb_indexes *set);
 

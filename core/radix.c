@@ -126,7 +126,9 @@ static sdb_node *node_clone(sdb_edit *e, sdb_link *link, const sdb_node *n)
 static inline sdb_node *node_own(sdb_edit *e, sdb_link *link)
 {
     sdb_node *n = sdb_at(e->arena->base, *link);
-    if (UNLIKELY(!is_own(e, n)))
+    if (LIKELY(sdb_node_stamp(n) == e->stamp))
+        return n;
+    if (!is_own(e, n))
         n = node_clone(e, link, n);
     sdb_node_set_stamp(n, e->stamp);
     return n;

@@ -199,10 +199,10 @@ bool sdb_row_is_same(const sdb_row *a, const sdb_row *b, int column, int n_colum
     int n = row_stored(n_columns, rowid_column), i = stored_at(column, rowid_column);
     span s = span_of(a, i, n), t = span_of(b, i, n);
     const uint8_t *p = (const uint8_t *)a + s.start, *q = (const uint8_t *)b + t.start;
+    uint32_t size = s.end - s.start;
 
     assert(column >= 0 && column < n_columns);
-    return a->type[i] == b->type[i] && s.end - s.start == t.end - t.start &&
-           memcmp(p, q, s.end - s.start) == 0;
+    return a->type[i] == b->type[i] && size == t.end - t.start && memcmp(p, q, size) == 0;
 }
 
 sdb_value sdb_row_get(const sdb_row *row, int column, int n_columns, int rowid_column)

@@ -56,10 +56,10 @@ static int indexes_make(const sdb_table_def *def, sdb_indexes **out)
         const sdb_index_def *index = i ? &def->indexes[i - 1] : NULL;
         if (index && sdb_indexes_find(set, index->name))
             return SDB_EXISTS;
-        set->at[i] = sdb_index_new(index, def->n_columns, def->rowid_column);
-        if (!set->at[i])
+        sdb_index *made = sdb_index_new(index, def->n_columns, def->rowid_column);
+        if (!made)
             return SDB_NOMEM;
-        set->n++;
+        sdb_indexes_add(set, made);
     }
     return set ? SDB_OK : SDB_NOMEM;
 }
@@ -166,10 +166,14 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
 {
     keys->buf.n = 0;
     keys->is_free = 0;
-    for (int i = 0; i < set->n; i++) {
+    int rc = sdb_buf_reserve(&keys->buf, SDB_ROWID_KEY);
+    if (rc != SDB_OK)
+        return rc;
+    sdb_key_put_rowid(keys->buf.at, rowid);
+    keys->end[SDB_BY_ROWID] = keys->buf.n = SDB_ROWID_KEY;
+    for (int i = SDB_BY_ROWID + 1; i < set->n; i++) {
         const sdb_index *index = set->at[i];
         bool is_free;
-        int rc;
         if (index->def.kind == SDB_MULTI) {
             int column = index->def.parts[0].column;
             sdb_value id = {.type = SDB_INTEGER, .u.i = rowid};
@@ -305,7 +309,11 @@ int sdb_version_reserve(const sdb_version *v, sdb_edit *edit, const sdb_keys *ne
         bytes = sdb_history_need(edit->arena);
         links += sdb_history_need_links(edit->arena);
     }
-    for (int i = 0; i < v->set->n && rc == SDB_OK; i++) {
+    if (!v->set->has_others) {
+        len = (new_keys ? new_keys->buf.n : 0) + (old_keys ? old_keys->buf.n : 0);
+        n = 2 * (size_t)v->set->n;
+    }
+    for (int i = 0; v->set->has_others && i < v->set->n && rc == SDB_OK; i++) {
         uint8_t kind = v->set->at[i]->def.kind;
         if (kind == SDB_MULTI) {
             rc = sdb_multi_prepare(v, i, new_keys, old_keys, &bytes, &links);

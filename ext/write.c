@@ -148,8 +148,13 @@ static int hidden_check(vtable *t, sqlite3_value **values, const sdb_row *old)
 static int rowid_get(sqlite3_value *value, int64_t *out)
 {
     sdb_value v;
-    int rc = value_get_affinity(value, AFFINITY_INTEGER, &v);
+    int rc;
 
+    if (sqlite3_value_type(value) == SQLITE_INTEGER) {
+        *out = sqlite3_value_int64(value);
+        return SQLITE_OK;
+    }
+    rc = value_get_affinity(value, AFFINITY_INTEGER, &v);
     if (!rc && v.type != SDB_INTEGER)
         return SQLITE_MISMATCH; /* SQLite's own text: datatype mismatch */
     if (!rc)
