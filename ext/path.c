@@ -26,8 +26,6 @@ SQLITE_EXTENSION_INIT3
 enum {
     ROWS_EQ = 10, /* rows that share the first column of an index; one fewer with each further */
     ROWS_EQ_MIN = 5,
-    LIST_LENGTH = 8, /* values in an IN list */
-    LIST_SHORTEST = 2,
     IN_FLAGS = 32,   /* sqlite3_vtab_in() knows about so many constraints */
     NOT_NULL_SINCE = 3051000, /* before, x NOTNULL in the ON of x LEFT JOIN y is said to be a condition for x */
     COUNT_MIN = 32,  /* rows; counting takes a look-up or two */
@@ -521,9 +519,6 @@ static void path_estimate(query *q, path *p)
     p->cost_each = p->cost;
     if (p->n_filter)
         path_estimate_filter(q, p);
-    /* Or SQLite would look for `a = 1 OR a = 2` in two ways, one after the other and in no order. */
-    for (int i = 0; i < p->n_in; i++)
-        p->cost_each = COST_MIN + (p->cost_each - COST_MIN) * LIST_SHORTEST / LIST_LENGTH;
 }
 
 static double path_total(const query *q, const path *p)

@@ -6,6 +6,7 @@
 
 enum {
     ROWS_MIN = 256, /* a statement prepared on an empty table serves it when it has grown */
+    LIST_LENGTH = 8, /* values in an IN list */
     COST_MIN = 10,  /* of a look-up, in rows that are visited by rowid */
     FILTER_MAX = 8  /* columns compared row by row */
 };

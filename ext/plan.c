@@ -9,6 +9,7 @@ SQLITE_EXTENSION_INIT3
 enum {
     GROUPING_SINCE = 3053000,
     ROWS_TOLD_MIN = 16,
+    LIST_TOLD = 2,
     OUTGROWN = 8, /* times as many rows: who knows whether the plan still is a good one */
     TEXT_RESERVE = 120 /* of a plan's text, for one more term, or for "..." */
 };
@@ -319,12 +320,17 @@ static plan *plan_write(const query *q, const path *p, int snapshot)
 
 /* ---------------------------------------------------------------- xBestIndex */
 
-/* A small table is planned as if it had grown; but beside others it is a small one. Then all its ways get
-** cheaper by as much, and never a scan cheaper than a few look-ups. */
+/* What SQLite is told. Of an IN list the shortest: or it would look for `a = 1 OR a = 2` in two ways, one after
+** the other and in no order. A small table is planned as if it had grown; but beside others it is a small one.
+** Then all its ways get cheaper by as much, and never a scan cheaper than a few look-ups. */
 static void path_scale(path *p, double n_rows)
 {
     double n_told = n_rows < ROWS_TOLD_MIN ? ROWS_TOLD_MIN : n_rows;
 
+    for (int i = 0; i < p->n_in; i++) {
+        p->cost_each = COST_MIN + (p->cost_each - COST_MIN) * LIST_TOLD / LIST_LENGTH;
+        p->rows = p->rows * LIST_TOLD / LIST_LENGTH;
+    }
     if (n_rows < 1 || n_rows >= ROWS_MIN)
         return;
     p->cost_each = COST_MIN + (p->cost_each - COST_MIN) * n_told / ROWS_MIN;
@@ -385,7 +391,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     info->needToFreeIdxStr = 1;
     info->idxFlags = p->is_single ? SQLITE_INDEX_SCAN_UNIQUE : 0;
     info->orderByConsumed = best.is_ordered && info->nOrderBy > 0;
-    info->estimatedRows = (sqlite3_int64)best.rows;
+    info->estimatedRows = best.rows < 1 ? 1 : (sqlite3_int64)best.rows;
     info->estimatedCost = best.cost_each;
     return SQLITE_OK;
 }
