@@ -473,10 +473,12 @@ static void item_parse(parser *p)
     }
     if (sql_token_is(&first, "LIKE"))
         parser_error(p, "LIKE table stands alone at the beginning; a column named like needs quotes");
-    else if ((sql_token_is(&first, "WITHOUT") && sql_token_is(&p->token, "ROWID")) ||
-             (sql_token_is(&first, "STRICT") && (p->token.kind == ',' || p->token.kind == TOKEN_END)))
-        parser_error(p, "%.*s%s is not supported yet; a column of that name needs quotes",
-                     first.length, first.text, sql_token_is(&first, "WITHOUT") ? " ROWID" : "");
+    else if (sql_token_is(&first, "WITHOUT") && sql_token_is(&p->token, "ROWID"))
+        parser_error(p, "WITHOUT ROWID is not supported: leave it out, rows are found by their PRIMARY KEY all the "
+                        "same; a column of that name needs quotes");
+    else if (sql_token_is(&first, "STRICT") && (p->token.kind == ',' || p->token.kind == TOKEN_END))
+        parser_error(p, "STRICT is not supported: write CHECK (typeof(x) = 'integer') of a column x; a column of "
+                        "that name needs quotes");
     else if (p->has_constraints)
         order_refuse(p, &first);
     column_parse_take(p, name);

@@ -645,8 +645,10 @@ static void t_own_errors(void **state)
         {"a collate german",
          "no such collation sequence: german (there are BINARY, NOCASE and RTRIM)"},
         {"LIKE host", "LIKE table stands alone at the beginning; a column named like needs quotes"},
-        {"a, WITHOUT ROWID", "WITHOUT ROWID is not supported yet; a column of that name needs quotes"},
-        {"a, strict", "strict is not supported yet; a column of that name needs quotes"},
+        {"a, WITHOUT ROWID", "WITHOUT ROWID is not supported: leave it out, rows are found by their PRIMARY KEY "
+                             "all the same; a column of that name needs quotes"},
+        {"a, strict", "STRICT is not supported: write CHECK (typeof(x) = 'integer') of a column x; a column of "
+                      "that name needs quotes"},
         {"a, store = ''", "store= needs a name"},
         {"a, store = 'a', store = 'a'", "store= is given twice"},
         {"a, storage=disk", "unknown storage: disk (there is storage=memory)"},
