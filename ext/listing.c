@@ -308,8 +308,11 @@ static int listing_update(sqlite3_vtab *vtab, int argc, sqlite3_value **argv, sq
         rc = row_remove(t, sqlite3_value_int64(argv[0]), &err);
     else if (argc > 1 && sqlite3_value_type(argv[0]) == SQLITE_NULL && t->module->insert)
         rc = t->module->insert(t->conn, argv + 2, &err);
-    else
+    else if (t->module->insert)
         err = sqlite3_mprintf("statedb: %s cannot be updated: delete the row and insert another",
+                              t->module->name);
+    else
+        err = sqlite3_mprintf("statedb: %s shows what there is: its rows can be deleted, and nothing else",
                               t->module->name);
     *rowid = sqlite3_last_insert_rowid(t->conn->db); /* as it was */
     return listing_error(vtab, rc, err);
