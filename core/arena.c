@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SDB_ASAN 1
@@ -290,22 +291,32 @@ static void run_give(sdb_arena *a, uint32_t first, uint32_t length)
         run_link(a, first, length);
 }
 
-void sdb_arena_trim(sdb_arena *a)
+/* The system's pages may be larger than ours (64 KiB on some ARM machines), and it would round up the
+** length: only those that lie wholly in the run go. */
+static void run_release(const sdb_arena *a, uint32_t first, uint32_t length, uint64_t size)
 {
-    uint64_t pages = atomic_load_explicit(&a->pages, memory_order_relaxed);
-    if ((uint64_t)a->n_idle * SDB_PAGE <= STEP || a->n_idle <= pages / 4)
-        return;
+    uint64_t from = ((uint64_t)first * SDB_PAGE + size - 1) / size * size;
+    uint64_t to = (uint64_t)(first + length) * SDB_PAGE / size * size;
 #ifdef __APPLE__
     int advice = MADV_FREE;
 #else
     int advice = MADV_DONTNEED;
 #endif
+    if (from < to)
+        madvise(a->base + from, to - from, advice);
+}
+
+void sdb_arena_trim(sdb_arena *a)
+{
+    uint64_t size = (uint64_t)getpagesize();
+    uint64_t pages = atomic_load_explicit(&a->pages, memory_order_relaxed);
+    if ((uint64_t)a->n_idle * SDB_PAGE <= STEP || a->n_idle <= pages / 4)
+        return;
     for (unsigned list = 0; list < SDB_RUN_LISTS; list++)
         for (uint32_t p = a->free_run[list]; p; p = a->page[p].next)
-            madvise(a->base + (uint64_t)p * SDB_PAGE, (uint64_t)a->page[p].length * SDB_PAGE, advice);
+            run_release(a, p, a->page[p].length, size);
     if (a->touched > a->top)
-        madvise(a->base + (uint64_t)a->top * SDB_PAGE, (uint64_t)(a->touched - a->top) * SDB_PAGE,
-                advice);
+        run_release(a, a->top, a->touched - a->top, size);
     a->touched = a->top;
     idle_add(a, -(int64_t)a->n_idle);
 }
