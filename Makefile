@@ -35,7 +35,7 @@ AMALGAMATION =
 CFLAGS = -O2 -g -DNDEBUG
 override CFLAGS += -std=c11 -fPIC -fvisibility=hidden -pthread $(SANITIZE)
 override CFLAGS += -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
-ifeq ($(shell uname -m),x86_64)
+ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
 override CFLAGS += -mpopcnt # in every x86-64 since 2008; nodes are searched with it
 endif
 ifneq ($(CI)$(STRICT),)

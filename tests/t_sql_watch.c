@@ -221,7 +221,7 @@ static void test_fd(void **state)
     (void)state;
     execute(db, "CREATE VIRTUAL TABLE t USING statedb(id INTEGER PRIMARY KEY, n);"
                 "CREATE VIRTUAL TABLE u USING statedb(id INTEGER PRIMARY KEY, n, store=one);"
-                "INSERT INTO statedb_watches(name, query) VALUES('w', 'SELECT * FROM t, u WHERE t.id IN (1, 2)')");
+                "INSERT INTO statedb_watches(name, query) VALUES('w', 'SELECT * FROM t CROSS JOIN u WHERE t.id IN (1, 2)')");
     execute(db, "INSERT INTO t VALUES(1, 1)");
     fd = (int)ask(db, "SELECT statedb_watch_fd('w')");
     assert_true(is_readable(fd)); /* it had fired before */
