@@ -46,6 +46,30 @@ sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link r
                                                                                              : 0;
 }
 
+/* Of nodes with so many leaves below there are few, and every look-up goes through some: they are near. */
+enum { LEAVES_NEAR = 4096, LINE = 64 };
+
+void sdb_radix_expect(const uint8_t *base, sdb_link root, const uint8_t *key, size_t len)
+{
+    sdb_link link = root;
+    size_t at = 0;
+    bool is_near = true;
+    while (is_near && link && !is_leaf(link)) {
+        const sdb_node *n = sdb_at(base, link);
+        at += sdb_node_prefix_len(n);
+        if (at >= len)
+            return;
+        is_near = n->count / sdb_node_children(n) >= LEAVES_NEAR;
+        link = sdb_node_find(n, key[at++]);
+    }
+    if (!link)
+        return;
+    const uint8_t *p = sdb_at(base, link);
+    size_t most = is_leaf(link) ? LINE : sdb_node_size[SDB_N64]; /* as is likely; to be copied perhaps */
+    for (size_t i = 0; i < most; i += LINE)
+        __builtin_prefetch(p + i);
+}
+
 sdb_link sdb_radix_any(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
                        const uint8_t *key, size_t len)
 {

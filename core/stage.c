@@ -85,12 +85,18 @@ static int row_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_va
     return SDB_OK;
 }
 
-static int keys_stage(sdb_txn *txn, const sdb_work *w, int64_t rowid, const sdb_value *values)
+/* Ask for what the keys of a row lead to in these indexes, lest the change wait for each in its turn. (Not by
+** rowid: rows are mostly written in that order, or have been read before.) */
+static void keys_expect(const sdb_work *w, const sdb_keys *keys, uint64_t indexes)
 {
-    int rc = sdb_keys_of_values(&txn->keys, w->now->set, rowid, values);
-    if (rc != SDB_OK)
-        sdb_stage_drop(txn);
-    return rc;
+    const sdb_version *v = w->now;
+    for (int i = SDB_BY_ROWID + 1; i < v->set->n; i++) {
+        size_t len;
+        if (!(indexes >> i & 1) || v->set->at[i]->def.kind != SDB_RADIX)
+            continue;
+        const uint8_t *key = sdb_key_at(keys, i, &len);
+        sdb_radix_expect(w->table->arena.base, v->root[i], key, len);
+    }
 }
 
 int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)
@@ -99,8 +105,11 @@ int sdb_stage(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *va
     sdb_stage_drop(txn);
     int rc = sdb_txn_open_work(txn, table, &w);
     if (rc == SDB_OK)
-        rc = row_stage(txn, table, rowid, values);
-    return rc == SDB_OK ? keys_stage(txn, w, rowid, values) : rc;
+        rc = sdb_keys_of_values(&txn->keys, w->now->set, rowid, values);
+    if (rc != SDB_OK)
+        return rc;
+    keys_expect(w, &txn->keys, sdb_indexes_all(w->now->set));
+    return row_stage(txn, table, rowid, values);
 }
 
 const sdb_row *sdb_stage_clash(sdb_txn *txn, int index, const sdb_row *except)
@@ -154,6 +163,8 @@ static int staged_change(sdb_txn *txn, sdb_work *w, const sdb_row *old, uint64_t
     int rc = old ? sdb_keys_of_row(&txn->old_keys, v->set, old, is_same) : SDB_OK;
     if (rc != SDB_OK)
         return rc;
+    if (old)
+        keys_expect(w, &txn->old_keys, ~is_same);
     if (stage_clashes(txn, v->set, old, is_same))
         return SDB_EXISTS;
     if (v->history.feeds && old && old->rowid != row->rowid) { /* a deletion, to a feed */
@@ -188,8 +199,10 @@ static int staged_put(sdb_txn *txn, sdb_work *w, const sdb_row *old, const sdb_v
     } else {
         if (values)
             rc = sdb_keys_of_values(&txn->keys, v->set, row->rowid, values);
-        if (rc == SDB_OK)
+        if (rc == SDB_OK) {
+            keys_expect(w, &txn->keys, sdb_indexes_all(v->set));
             rc = staged_change(txn, w, old, is_same);
+        }
     }
     if (rc == SDB_OK) {
         txn->found = NULL;
@@ -250,6 +263,8 @@ int sdb_delete(sdb_txn *txn, sdb_table *table, const sdb_row *row)
         return SDB_MISUSE;
     rc = sdb_keys_of_row(&txn->old_keys, w->now->set, row, 0);
     sdb_link grave = 0;
+    if (rc == SDB_OK)
+        keys_expect(w, &txn->old_keys, sdb_indexes_all(w->now->set));
     if (rc == SDB_OK && w->now->history.feeds)
         rc = sdb_grave_new(w->now, &w->edit, row, w->now->revision + 1, &grave);
     if (rc != SDB_OK)
