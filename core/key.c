@@ -29,6 +29,12 @@ static inline uint8_t *word_store(uint8_t *out, uint64_t word)
     return out + 8;
 }
 
+/* As many of p[i..n) as a word takes, then zeros; there are one at least, and n is 8 or more. */
+static inline uint64_t word_load_from(const uint8_t *p, size_t n, size_t i)
+{
+    return n - i >= 8 ? word_load(p + i) : word_load(p + n - 8) << (64 - 8 * (n - i));
+}
+
 /* How many zero bytes stand before the first other one: 0..8. */
 static inline unsigned word_zeros(uint64_t word)
 {
@@ -136,15 +142,15 @@ static uint8_t *text_put(uint8_t *out, text t, uint64_t flip)
     bool has_ended = false;
     for (size_t i = 0; i < t.n;) {
         uint64_t word;
-        if (t.n - i >= 8 && !has_ended) {
-            word = word_load(t.p + i);
+        if (t.n >= 8 && !has_ended) {
+            word = word_load_from(t.p, t.n, i);
             if (t.is_folded)
                 word = word_lower(word);
             word_store(out, word ^ flip);
-            unsigned plain = word_zeros(word_escapes(word));
+            unsigned plain = word_zeros(word_escapes(word)); /* zeros behind the text are escapes */
             out += plain;
             i += plain;
-            if (plain == 8)
+            if (plain == 8 || i == t.n)
                 continue;
         }
         word = has_ended ? 0 : t.is_folded ? word_lower(t.p[i]) : t.p[i];
@@ -165,14 +171,16 @@ static size_t text_diff(const uint8_t *key, size_t len, size_t at, text t, uint6
     bool has_ended = false;
     for (size_t i = 0; i < t.n;) {
         uint64_t word;
-        if (t.n - i >= 8 && len - at >= 8 && !has_ended) {
-            word = word_load(t.p + i);
+        if (t.n >= 8 && len >= 8 && at < len && !has_ended) {
+            word = word_load_from(t.p, t.n, i);
             if (t.is_folded)
                 word = word_lower(word);
-            unsigned same = word_zeros((word_load(key + at) ^ word ^ flip) | word_escapes(word));
+            uint64_t differ = word_load_from(key, len, at) ^ word ^ flip;
+            size_t same = word_zeros(differ | word_escapes(word));
+            same = same < len - at ? same : len - at;
             at += same;
             i += same;
-            if (same == 8)
+            if (same == 8 || i == t.n)
                 continue;
         }
         word = has_ended ? 0 : t.is_folded ? word_lower(t.p[i]) : t.p[i];

@@ -29,11 +29,11 @@ static inline int sdb_key_compare(const uint8_t *a, size_t n, const uint8_t *b, 
     return c ? c : (n > m) - (n < m);
 }
 
-/* At most so many bytes for one value: of a number a tag and ten, of text a tag, the bytes, perhaps each
-** of them twice, and an end. */
+/* Room for one value: of a number a tag and ten bytes, of text a tag, the bytes, perhaps each of them twice,
+** an end, and what a word sticks out whose first byte is the last of the text. */
 static inline size_t sdb_key_bound(const sdb_value *value)
 {
-    return value->type < SDB_TEXT ? 11 : 2 + 2 * (size_t)value->n;
+    return value->type < SDB_TEXT ? 11 : 2 + 2 * (size_t)value->n + 7;
 }
 
 /* Write one value at `out` (room: sdb_key_bound) and return the end. Cannot fail. */

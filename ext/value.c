@@ -43,28 +43,9 @@ static int blob_get(sqlite3_value *in, sdb_value *out)
     return SQLITE_OK;
 }
 
-static int typed_get(sqlite3_value *in, int type, sdb_value *out)
-{
-    switch (type) {
-    case SQLITE_INTEGER:
-        *out = (sdb_value){.type = SDB_INTEGER, .u.i = sqlite3_value_int64(in)};
-        return SQLITE_OK;
-    case SQLITE_FLOAT:
-        *out = (sdb_value){.type = SDB_REAL, .u.r = sqlite3_value_double(in)};
-        return SQLITE_OK;
-    case SQLITE_TEXT:
-        return text_get(in, out);
-    case SQLITE_BLOB:
-        return blob_get(in, out);
-    default:
-        *out = (sdb_value){.type = SDB_NULL};
-        return SQLITE_OK;
-    }
-}
-
 int value_get(sqlite3_value *in, sdb_value *out)
 {
-    return typed_get(in, sqlite3_value_type(in), out);
+    return value_get_affinity(in, AFFINITY_BLOB, out);
 }
 
 /* A real that is an integer becomes one, but for the two that may stand for anything beyond them. So
@@ -84,15 +65,29 @@ int value_get_affinity(sqlite3_value *in, affinity aff, sdb_value *out)
 {
     int type = sqlite3_value_type(in);
 
-    if (aff == AFFINITY_TEXT && (type == SQLITE_INTEGER || type == SQLITE_FLOAT))
-        return number_get_text(in, out);
     if (aff >= AFFINITY_NUMERIC && type == SQLITE_TEXT)
         type = sqlite3_value_numeric_type(in);
-    int rc = typed_get(in, type, out);
-    if (rc != SQLITE_OK)
-        return rc;
-    if (aff >= AFFINITY_NUMERIC && out->type == SDB_REAL)
-        real_to_integer(out);
+    switch (type) {
+    case SQLITE_INTEGER:
+        if (aff == AFFINITY_TEXT)
+            return number_get_text(in, out);
+        *out = (sdb_value){.type = SDB_INTEGER, .u.i = sqlite3_value_int64(in)};
+        break;
+    case SQLITE_FLOAT:
+        if (aff == AFFINITY_TEXT)
+            return number_get_text(in, out);
+        *out = (sdb_value){.type = SDB_REAL, .u.r = sqlite3_value_double(in)};
+        if (aff >= AFFINITY_NUMERIC)
+            real_to_integer(out);
+        break;
+    case SQLITE_TEXT:
+        return text_get(in, out);
+    case SQLITE_BLOB:
+        return blob_get(in, out);
+    default:
+        *out = (sdb_value){.type = SDB_NULL};
+        return SQLITE_OK;
+    }
     if (aff == AFFINITY_REAL && out->type == SDB_INTEGER)
         *out = (sdb_value){.type = SDB_REAL, .u.r = (double)out->u.i};
     return SQLITE_OK;
