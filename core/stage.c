@@ -200,7 +200,8 @@ static int staged_put(sdb_txn *txn, sdb_work *w, const sdb_row *old, const sdb_v
         if (values)
             rc = sdb_keys_of_values(&txn->keys, v->set, row->rowid, values);
         if (rc == SDB_OK) {
-            keys_expect(w, &txn->keys, sdb_indexes_all(v->set));
+            if (old) /* a new row waits for one node in an index, and asking costs it more than that */
+                keys_expect(w, &txn->keys, sdb_indexes_all(v->set));
             rc = staged_change(txn, w, old, is_same);
         }
     }
