@@ -89,6 +89,9 @@ static void core_close(store *s, cursor *cur)
 static void cursor_clear(cursor *cur)
 {
     cur->row = NULL;
+    cur->is_rowid_read = false;
+    if (cur->is_plain && !cur->held)
+        return;
     held_clear(cur);
     cur->n_list = cur->list_at = cur->n_filter = 0;
     cur->n_left = cur->n_behind = 0;
@@ -98,7 +101,8 @@ static void cursor_clear(cursor *cur)
         cur->gathered_room = 0;
     }
     cur->n_gathered = cur->gathered_at = 0;
-    cur->is_plain = cur->is_batch = cur->is_rowid_read = false;
+    cur->is_batch = false;
+    cur->is_plain = true;
 }
 
 /* Whether the next cursor of the same plan can use what this one has found out. */
@@ -698,6 +702,7 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     (void)idx_num;
     (void)argc;
     cursor_clear(cur);
+    cur->is_plain = false;
     c->has_doubt = false;
     rc = lock_wanted(t);
     if (rc == SQLITE_OK && (p->snapshot_op || cur->past))

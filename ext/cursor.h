@@ -45,7 +45,7 @@ struct cursor {
     sdb_snapshot *past_held; /* what it holds; made when it is first needed */
 
     const plan *plan;
-    bool is_plain; /* xNext has nothing to do but to take core's next row */
+    bool is_plain; /* of what follows all but the range is empty: xNext takes core's next row */
     sdb_range range;
     sdb_value lower, upper; /* where range points to */
     sdb_value *eq;          /* too */

@@ -105,12 +105,8 @@ static void range_widen(cursor *cur, int i, const sdb_value *v)
 
 /* ---------------------------------------------------------------- from arguments to a range */
 
-static inline int argument_get(sqlite3_value *in, affinity aff, sdb_value *out)
+static int argument_get(sqlite3_value *in, affinity aff, sdb_value *out)
 {
-    if (sqlite3_value_type(in) == SQLITE_INTEGER) { /* soon done, and most are */
-        *out = (sdb_value){.type = SDB_INTEGER, .u.i = sqlite3_value_int64(in)};
-        return SQLITE_OK;
-    }
     return value_get_affinity(in, aff >= AFFINITY_NUMERIC ? AFFINITY_NUMERIC : AFFINITY_BLOB, out);
 }
 
@@ -255,6 +251,11 @@ static int range_set_equals(cursor *cur, sqlite3_value **argv, bool *is_empty)
         bool is_exact = true;
         sdb_value v = NULL_VALUE;
         int rc;
+        if (aff >= AFFINITY_NUMERIC && sqlite3_value_type(in) == SQLITE_INTEGER) { /* most are; no list is */
+            cur->eq[i] = (sdb_value){.type = SDB_INTEGER, .u.i = sqlite3_value_int64(in)};
+            cur->range.n_eq = (uint16_t)(i + 1);
+            continue;
+        }
         if (p->eq[i].op == TERM_IN) {
             rc = list_read(cur, i, in, aff);
             *is_empty = cur->n_list == 0 && !cur->is_wide;
