@@ -260,6 +260,12 @@ static bool path_is_settled(const query *q, const path *p, int n, int column)
             part.collation == column_collation(q, column))
             return true;
     }
+    for (int i = 0; i < p->n_filter; i++) { /* text that equals a number is not one value */
+        int k = p->filter[i];
+        if (column_of(q, q->info->aConstraint[k].iColumn) == column && column_is_numeric(q, column) &&
+            constraint_has_collation(q, k, column_collation(q, column)))
+            return true;
+    }
     return false;
 }
 
