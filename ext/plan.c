@@ -346,6 +346,16 @@ static bool is_grouping(sqlite3_index_info *info)
     return distinct == 2 || (distinct == 1 && sqlite3_libversion_number() >= GROUPING_SINCE);
 }
 
+/* Whether an expression names the command column, in which there is nothing: most likely it is the name of an
+** outer query's column, and means that. UPDATE uses it with all others. */
+static bool is_command_used(const query *q)
+{
+    int command = column_command(q->table->def), n = column_snapshot(q->table->def) + 1;
+    sqlite3_uint64 used = q->info->colUsed, all = ((sqlite3_uint64)1 << n) - 1;
+
+    return n < 63 && (used >> command & 1) && (used & all) != all;
+}
+
 int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     vtable *t = (vtable *)vtab;
@@ -356,8 +366,12 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     double n_rows;
     int of_table, snapshot;
     bool is_reading;
-    int rc = view_begin(t->store, &now);
+    int rc;
 
+    if (is_command_used(&q))
+        return error_set(t, SQLITE_ERROR, "the column for commands cannot be read; for the column of another table "
+                                          "write the name of that before it: x.%s", t->name);
+    rc = view_begin(t->store, &now);
     if (rc)
         return error_core(t, rc);
     txn_expire_plans(t->conn, 0);
