@@ -689,6 +689,20 @@ static bool is_without_revisions(const cursor *cur)
            cur->index != SDB_BY_REVISION;
 }
 
+/* SQLite is going to look at the first row only: have it plan again if there is another one. */
+static int cursor_look_behind(cursor *cur)
+{
+    const sdb_row *first = cur->row;
+    int rc = cursor_advance(cur, sdb_cursor_next(cur->core));
+    bool is_last = !cur->row;
+
+    cur->row = first;
+    if (rc != SQLITE_OK || is_last)
+        return rc;
+    cursor_vtable(cur)->conn->has_doubt = true; /* plan.c: path_is_hoped_single */
+    return SQLITE_SCHEMA;
+}
+
 int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
                   sqlite3_value **argv)
 {
@@ -727,14 +741,12 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     }
     if (rc != SQLITE_OK || is_empty)
         return rc;
-    if (cur->is_wide && p->is_single) {
-        c->has_doubt = true; /* plan.c: path_is_single */
-        return SQLITE_SCHEMA;
-    }
     if (c->arming)
         rc = watch_ranges(cur);
     if (rc == SQLITE_OK)
         rc = cursor_begin(cur);
+    if (rc == SQLITE_OK && p->is_hoped_single && cur->row)
+        rc = cursor_look_behind(cur);
     if (rc == SQLITE_OK && p->n_order && (cur->is_wide || cur->sorted))
         rc = cursor_sort(cur);
     cur->is_plain = !cur->n_filter && !cur->n_list && !cur->n_left && !cur->n_gathered && !p->n_distinct;

@@ -74,7 +74,7 @@ struct conn {
     int n_evaluating; /* DEFAULT and CHECK expressions being evaluated: nobody may write */
     uint64_t n_plans; /* ever made: the last one's id */
     bool has_lost;  /* a statement is planned anew, because its index is not there (cursor.c) */
-    bool has_doubt; /* the next UPDATE planned is not to rely on a unique index (cursor.c) */
+    bool has_doubt; /* the next UPDATE planned is not to hope for a single row (cursor.c) */
 
     vtable *wanted; /* lock.c: tables to be locked by the statement that is running */
 

@@ -212,24 +212,28 @@ static void writer_add_automatic(writer *w)
     w->term += to->n_eq;
 }
 
-/* Whether SQLite may be told that there is one row at most. An UPDATE then changes the row at once
-** (it reads all columns, which no SELECT does), but looks at one row only: where an argument's type
-** shows that there may be several, xFilter has the statement planned again. Elsewhere nothing is
-** gained that would be worth it. */
+/* Whether there is one row at most, whatever the arguments are. */
 static bool path_is_single(const query *q, const path *p)
 {
-    const conn *c = q->table->conn;
-    bool is_update = q->info->colUsed == ~(sqlite3_uint64)0 && q->table->def->n_columns < 61;
-
     if (!p->is_key || p->index == SDB_BY_REVISION)
         return false;
-    if (is_update && !c->has_doubt)
-        return true;
     for (int i = 0; i < p->n_eq; i++)
         if (!column_is_numeric(q, index_part_at(q, p->index, i).column) &&
             !constraint_is_text(q, path_find_eq(q, p, i)))
             return false;
     return true;
+}
+
+/* Whether an UPDATE (it reads all columns, which no SELECT does) is to count on there being one row. It then
+** changes that at once, but looks at one row only: where there are several after all, xFilter has the
+** statement planned again. Elsewhere nothing is gained that would be worth it. */
+static bool path_is_hoped_single(const query *q, const path *p)
+{
+    bool is_update = q->info->colUsed == ~(sqlite3_uint64)0 && q->table->def->n_columns < 61;
+
+    if (!is_update || q->table->conn->has_doubt || p->index == SDB_BY_REVISION)
+        return false;
+    return p->is_key || (p->n_eq > 0 && p->n_in == 0 && p->function < 0 && p->rows <= 1);
 }
 
 /* A copy of a definition, in this room; returns what follows it. */
@@ -308,6 +312,7 @@ static plan *plan_write(const query *q, const path *p, int snapshot)
         writer_add_snapshot(&w, snapshot);
     out->reverse = p->reverse;
     out->is_single = path_is_single(q, p);
+    out->is_hoped_single = !out->is_single && path_is_hoped_single(q, p);
     out->n_distinct = (uint16_t)path_distinct(q, p);
     out->is_count = !out->n_distinct && path_is_count(q, p);
     out->order = w.term;
@@ -403,7 +408,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     info->idxNum = best.index;
     info->idxStr = p->text;
     info->needToFreeIdxStr = 1;
-    info->idxFlags = p->is_single ? SQLITE_INDEX_SCAN_UNIQUE : 0;
+    info->idxFlags = p->is_single || p->is_hoped_single ? SQLITE_INDEX_SCAN_UNIQUE : 0;
     info->orderByConsumed = best.is_ordered && info->nOrderBy > 0;
     info->estimatedRows = best.rows < 1 ? 1 : (sqlite3_int64)best.rows;
     info->estimatedCost = best.cost_each;

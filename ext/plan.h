@@ -65,6 +65,7 @@ typedef struct plan {
     bool is_count;  /* most likely no column of a row will be asked for, only that it is there */
     bool reverse;   /* walk the index from its end; the rows then come in that order */
     bool is_single; /* SQLite was told SQLITE_INDEX_SCAN_UNIQUE and may look at one row only */
+    bool is_hoped_single; /* the same, but there may be several: xFilter looks */
     const index_function *function; /* of path.range_column: the index answers it, or where that is the
                                     ** rowid's, xFilter finds the rows in the whole table; its one
                                     ** argument is the function's second. The rest of the path is not

@@ -1,5 +1,6 @@
 /* t_sql_plan.c - what plans cost when they run: when an index is made on the way, that nothing is
-** allocated once a statement has run before, and that loops of our own can be interrupted. */
+** allocated once a statement has run before, how often an UPDATE is planned, and that loops of our own
+** can be interrupted. */
 #include "../core/mem.h"
 #include "../ext/ext.h"
 
@@ -342,6 +343,46 @@ static void test_bound_text_is_not_copied(void **state)
 
 /* ---------------------------------------------------------------- interrupts */
 
+/* An UPDATE by a key that has one row as a rule is planned again where there are two, and not a second
+** time. One by a key of many rows, or a list, is not planned so. */
+static void test_one_row_as_a_rule(void **state)
+{
+    static const struct {
+        const char *sql;
+        int k, n_changed, n_prepared;
+    } cases[] = {
+        {"UPDATE big SET half = 1 WHERE k = ?1", 7, 1, 0},
+        {"UPDATE big SET half = 1 WHERE k = ?1", 5001, 0, 0},
+        {"UPDATE big SET half = 1 WHERE k = ?1", 8, 2, 1},
+        {"UPDATE big SET half = 1 WHERE k = ?1 AND half >= 0", 8, 2, 1},
+        {"UPDATE big SET half = 1 WHERE few = ?1 AND k = 8", 8, 2, 1},
+        {"UPDATE big SET half = 1 WHERE k = 8 AND half >= ?1", 0, 2, 0}, /* that is counted */
+        {"UPDATE big SET half = 1 WHERE few = ?1", 8, 101, 0},
+        {"UPDATE big SET half = 1 WHERE k IN (?1, 9)", 8, 3, 0},
+        {"UPDATE big SET half = 1 WHERE text = ?1", 8, 1, 0},
+        {"UPDATE big SET half = 1 WHERE id = ?1", 8, 1, 0},
+    };
+    sqlite3 *db = db_new();
+
+    (void)state;
+    exec(db, "INSERT INTO big VALUES (5001, 8, 8, 8, '8')");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sqlite3_stmt *stmt = prepare(db, cases[i].sql);
+        int n_prepared = 0;
+        for (int k = 0; k < 3; k++) {
+            int64_t n, before = sqlite3_total_changes64(db);
+            assert_int_equal(sqlite3_bind_int(stmt, 1, cases[i].k), SQLITE_OK);
+            assert_int_equal(run(stmt, &n), SQLITE_DONE);
+            assert_int_equal(sqlite3_total_changes64(db) - before, cases[i].n_changed);
+            n_prepared += sqlite3_stmt_status(stmt, SQLITE_STMTSTATUS_REPREPARE, 1);
+        }
+        if (n_prepared != cases[i].n_prepared)
+            fail_msg("%s: %d", cases[i].sql, n_prepared);
+        sqlite3_finalize(stmt);
+    }
+    db_close(db);
+}
+
 static void interrupt(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -388,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_no_allocation_in_steady_state),
         cmocka_unit_test(test_many_statements_in_turn),
         cmocka_unit_test(test_bound_text_is_not_copied),
+        cmocka_unit_test(test_one_row_as_a_rule),
         cmocka_unit_test(test_interrupts),
     };
     return cmocka_run_group_tests_name("sql_plan", tests, setup, NULL);
