@@ -389,7 +389,7 @@ static void test_against_mapped(void **state)
     static const char *const ENDS[] = {"", ".", "/", "x", "/1/", " "};
     int good = 0;
     for (int i = 0; i < 200000; i++) {
-        char text[64] = "", mapped[80], length[2][12] = {"", ""};
+        char text[64] = "", mapped[128], length[2][12] = {"", ""};
         for (int k = 0; k < 4; k++) {
             strcat(text, k ? "." : "");
             strcat(text, NUMBERS[rnd(8) ? rnd(6) : rnd(11)]);
