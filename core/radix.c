@@ -70,6 +70,34 @@ void sdb_radix_expect(const uint8_t *base, sdb_link root, const uint8_t *key, si
         __builtin_prefetch(p + i);
 }
 
+void sdb_radix_expect_all(const uint8_t *base, sdb_link root, const uint8_t *keys, const size_t *end,
+                          size_t n)
+{
+    enum { FEW = 1 << 16 };
+    sdb_link link[SDB_TOGETHER];
+    size_t at[SDB_TOGETHER];
+    assert(n <= SDB_TOGETHER);
+    if (sdb_radix_count(base, root) < FEW)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        link[i] = root;
+        at[i] = i ? end[i - 1] : 0;
+    }
+    for (bool goes_on = true; goes_on;) {
+        goes_on = false;
+        for (size_t i = 0; i < n; i++) {
+            if (!link[i] || is_leaf(link[i]))
+                continue;
+            const sdb_node *node = sdb_at(base, link[i]);
+            at[i] += sdb_node_prefix_len(node);
+            link[i] = at[i] < end[i] ? sdb_node_find(node, keys[at[i]++]) : 0;
+            __builtin_prefetch(sdb_at(base, link[i]));
+            __builtin_prefetch((const uint8_t *)sdb_at(base, link[i]) + LINE);
+            goes_on = true;
+        }
+    }
+}
+
 sdb_link sdb_radix_any(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
                        const uint8_t *key, size_t len)
 {

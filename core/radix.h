@@ -97,6 +97,12 @@ sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link r
 ** the first node on its way that is likely to be far. */
 void sdb_radix_expect(const uint8_t *base, sdb_link root, const uint8_t *key, size_t len);
 
+/* The same for n keys, at most SDB_TOGETHER, that lie one behind the other, key i up to keys[end[i]]: all that is
+** on their ways, one step of each at a time. Of a small tree nothing is far, and nothing is asked for. */
+enum { SDB_TOGETHER = 16 };
+void sdb_radix_expect_all(const uint8_t *base, sdb_link root, const uint8_t *keys, const size_t *end,
+                          size_t n);
+
 /* A leaf whose key begins with these bytes, or 0. */
 sdb_link sdb_radix_any(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
                        const uint8_t *key, size_t len);

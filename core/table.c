@@ -447,6 +447,49 @@ bool sdb_version_overwrite(sdb_version *v, const sdb_edit *edit, const sdb_row *
     return true;
 }
 
+/* Some rows whose keys are put into a new tree together: so they wait together for what is on their ways. */
+typedef struct group {
+    int n;
+    sdb_link row[SDB_TOGETHER];
+    sdb_buf keys; /* key i up to end[i] */
+    size_t end[SDB_TOGETHER];
+} group;
+
+/* The next rows and their keys, of long ones fewer. SDB_DONE: there are no more, though there may be some in
+** the group. */
+static int group_read(group *g, sdb_iter *it, const sdb_index *index, const sdb_stop *stop, uint64_t *n)
+{
+    enum { LONG = 1 << 16 };
+    int rc = SDB_OK;
+    g->keys.n = 0;
+    for (g->n = 0; rc == SDB_OK && g->n < SDB_TOGETHER && g->keys.n < LONG; g->n++) {
+        if (sdb_stop_due(stop, (*n)++))
+            return SDB_INTERRUPTED;
+        rc = sdb_index_row_key(index, sdb_at(it->base, it->leaf), &g->keys);
+        if (rc != SDB_OK)
+            return rc;
+        g->end[g->n] = g->keys.n;
+        g->row[g->n] = it->leaf;
+        rc = sdb_iter_next(it);
+    }
+    return rc;
+}
+
+static int group_put(const group *g, sdb_edit *edit, const sdb_index *index, sdb_link *root)
+{
+    size_t need = sdb_radix_need_many(edit->arena, g->keys.n, (size_t)g->n), from = 0;
+    int rc = sdb_arena_reserve(edit->arena, need, true);
+    if (rc != SDB_OK)
+        return rc;
+    sdb_radix_expect_all(edit->arena->base, *root, g->keys.at, g->end, (size_t)g->n);
+    for (int i = 0; i < g->n; i++) {
+        if (sdb_radix_put(&index->leaves, edit, root, g->keys.at + from, g->end[i] - from, g->row[i]))
+            return SDB_DUPLICATE;
+        from = g->end[i];
+    }
+    return SDB_OK;
+}
+
 int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *index, sdb_link *root)
 {
     const sdb_table *t = v->table;
@@ -454,7 +497,7 @@ int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *ind
         return sdb_lpm_index_build(v, edit, index, root);
     if (index->def.kind == SDB_MULTI)
         return sdb_multi_build(v, edit, index, root);
-    sdb_buf key = {0};
+    group g = {0};
     sdb_iter it;
     *root = 0;
     sdb_iter_init(&it);
@@ -462,23 +505,18 @@ int sdb_version_build(const sdb_version *v, sdb_edit *edit, const sdb_index *ind
     uint64_t n = 0;
     int rc = sdb_iter_first(&it);
     while (rc == SDB_OK) {
-        key.n = 0;
-        rc = sdb_stop_due(edit->stop, n++) ? SDB_INTERRUPTED : SDB_OK;
-        if (rc == SDB_OK)
-            rc = sdb_index_row_key(index, sdb_row_at(t, it.leaf), &key);
-        if (rc == SDB_OK)
-            rc = sdb_arena_reserve(edit->arena, sdb_radix_need(edit->arena, key.n), true);
-        if (rc == SDB_OK && sdb_radix_put(&index->leaves, edit, root, key.at, key.n, it.leaf))
-            rc = SDB_DUPLICATE;
-        if (rc == SDB_OK)
-            rc = sdb_iter_next(&it);
+        rc = group_read(&g, &it, index, edit->stop, &n);
+        if (rc == SDB_OK || rc == SDB_DONE) {
+            int rc_put = group_put(&g, edit, index, root);
+            rc = rc_put != SDB_OK ? rc_put : rc;
+        }
     }
     if (rc != SDB_DONE) {
         sdb_radix_free(edit->arena, *root, edit->floor, NULL, NULL);
         *root = 0;
     }
     sdb_iter_fini(&it);
-    sdb_buf_fini(&key);
+    sdb_buf_fini(&g.keys);
     return rc == SDB_DONE ? SDB_OK : rc;
 }
 
