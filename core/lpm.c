@@ -155,10 +155,11 @@ sdb_link sdb_lpm_get(const uint8_t *base, sdb_link root, const sdb_prefix *p)
     return 0;
 }
 
-sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
+/* is_short: the key is in its first two words, as that of any IPv4 prefix, and a slot two shifts away. */
+static inline sdb_link match(const uint8_t *base, sdb_link root, const sdb_lpm_key *k,
+                             bool is_short)
 {
-    sdb_lpm_key k;
-    sdb_lpm_key_init(&k, p);
+    uint64_t two = (uint64_t)k->word[0] << 32 | k->word[1];
     const sdb_lpm_node *best = NULL;
     uint64_t covers = 0;
     unsigned pos = SDB_LPM_ROOT;
@@ -166,23 +167,31 @@ sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
         const sdb_lpm_node *n = sdb_at(base, link);
         const sdb_link *children = n->word;
         if (sdb_lpm_words(n->head)) {
-            if (!is_reached(n, &k, &pos))
+            if (!is_reached(n, k, &pos))
                 break;
             if (sdb_lpm_is_leaf(n->head)) /* a leaf always has a path */
                 return leaf_link(n);
             children += sdb_lpm_words(n->head);
         }
-        unsigned slot = sdb_lpm_slot(&k, pos);
-        uint64_t here = covers_in(n, pos, slot, &k);
+        unsigned slot =
+            is_short ? (unsigned)(two << pos >> (64 - STRIDE)) : sdb_lpm_slot(k, pos);
+        uint64_t here = covers_in(n, pos, slot, k);
         if (here) {
             best = n;
             covers = here;
         }
-        if (k.len <= pos + STRIDE || !(n->children >> slot & 1))
+        if (k->len <= pos + STRIDE || !(n->children >> slot & 1))
             break;
         link = children[popcount(n->children & bits_below(slot))];
     }
     return best ? best->word[prefix_word(best, highest(covers))] : 0;
+}
+
+sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
+{
+    sdb_lpm_key k;
+    sdb_lpm_key_init(&k, p);
+    return k.len <= 64 ? match(base, root, &k, true) : match(base, root, &k, false);
 }
 
 /* ---------------------------------------------------------------- owning nodes */
