@@ -703,6 +703,15 @@ static int cursor_look_behind(cursor *cur)
     return SQLITE_SCHEMA;
 }
 
+/* Whether this is the inner side of a join again, with nothing to do but to look up other values. */
+static bool is_point_again(const cursor *cur, const plan *p)
+{
+    const vtable *t = cursor_vtable(cur);
+
+    return p->is_point && (cur->stands || !cur->on_snapshot) && core_is_open(t->store, cur, p) &&
+           !cur->is_wide && !t->conn->wanted && !t->conn->arming;
+}
+
 int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
                   sqlite3_value **argv)
 {
@@ -715,6 +724,8 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
 
     (void)idx_num;
     (void)argc;
+    if (is_point_again(cur, p) && range_set_again(cur, argv))
+        return row_set(cur, sdb_cursor_seek(cur->core, &cur->range));
     cursor_clear(cur);
     cur->is_plain = false;
     c->has_doubt = false;

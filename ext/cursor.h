@@ -116,6 +116,10 @@ int cursor_scan(cursor *cur, int (*see)(cursor *, const sdb_row *, const sdb_val
 ** can match, and the range is not to be used. */
 int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
 
+/* For a plan that is a point, whose range has been set before: set just its values. False: one of them needs
+** a second thought, and so range_set. */
+bool range_set_again(cursor *cur, sqlite3_value **argv);
+
 /* Set the filter, from the same. */
 int filter_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
 

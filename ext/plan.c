@@ -284,6 +284,16 @@ static void writer_add_snapshot(writer *w, int k)
 }
 
 /* snapshot: the constraint that says which, or -1. */
+static bool plan_is_point(const plan *p)
+{
+    for (int i = 0; i < p->path.n_eq; i++)
+        if (p->path.eq[i].op == TERM_IN)
+            return false;
+    return p->path.n_eq && !p->path.lower && !p->path.upper && !p->function && !p->automatic.n_eq &&
+           !p->n_order && !p->n_distinct && !p->is_count && !p->is_hoped_single && !p->snapshot_op &&
+           p->index != SDB_BY_REVISION;
+}
+
 static plan *plan_write(const query *q, const path *p, int snapshot)
 {
     int n_order = p->is_ordered ? q->info->nOrderBy : 0;
@@ -320,6 +330,7 @@ static plan *plan_write(const query *q, const path *p, int snapshot)
         w.term[out->n_order++] =
             (plan_term){.column = (int16_t)column_of(q, q->info->aOrderBy[i].iColumn),
                         .desc = q->info->aOrderBy[i].desc};
+    out->is_point = plan_is_point(out);
     return out;
 }
 

@@ -63,6 +63,7 @@ typedef struct plan {
     uint8_t snapshot_op;  /* TERM_EQ or TERM_IS: the rows are those of a named snapshot; 0: the present */
     int16_t snapshot_arg; /* its name's place among xFilter's arguments */
     bool is_count;  /* most likely no column of a row will be asked for, only that it is there */
+    bool is_point;  /* all there is to it is one value for each of the path's equal columns */
     bool reverse;   /* walk the index from its end; the rows then come in that order */
     bool is_single; /* SQLite was told SQLITE_INDEX_SCAN_UNIQUE and may look at one row only */
     bool is_hoped_single; /* the same, but there may be several: xFilter looks */

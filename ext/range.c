@@ -18,6 +18,7 @@
 **     > anything  from there, or from the beginning where texts are compared with a number. */
 #include "cursor.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -376,6 +377,23 @@ int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty)
     if (rc == SQLITE_OK && !*is_empty && (cur->n_list || cur->plan->n_distinct || cur->plan->is_count))
         rc = range_hold(cur);
     return rc;
+}
+
+bool range_set_again(cursor *cur, sqlite3_value **argv)
+{
+    const plan_path *p = cur->path;
+
+    assert(cur->plan->is_point && cur->eq_room >= p->n_eq);
+    for (int i = 0; i < p->n_eq; i++) {
+        sqlite3_value *in = argv[p->eq[i].arg];
+        int type = sqlite3_value_type(in);
+        bool is_numeric = column_affinity(cur, p->eq[i].column) >= AFFINITY_NUMERIC;
+        if (type != (is_numeric ? SQLITE_INTEGER : SQLITE_TEXT) ||
+            value_get(in, &cur->eq[i]) != SQLITE_OK)
+            return false;
+    }
+    cur->range.n_eq = p->n_eq;
+    return true;
 }
 
 /* ---------------------------------------------------------------- the filter */
