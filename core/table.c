@@ -194,8 +194,8 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
 /* Where they have not, the keys may be the same still: 1 and 1.0. */
 static bool is_key_same(const sdb_index *index, const sdb_row *row, const sdb_row *next)
 {
-    for (const sdb_part *p = index->def.parts, *end = p + index->def.n_parts; p < end; p++)
-        if (!sdb_row_is_same(row, next, p->column, index->n_columns, index->rowid_column))
+    for (int p = 0; p < index->def.n_parts; p++)
+        if (!sdb_row_is_same(row, next, index->def.parts[p].column, index->n_columns, index->rowid_column))
             return false;
     return true;
 }
