@@ -367,7 +367,10 @@ static sdb_link block_take(sdb_arena *a, unsigned c)
         offset = p->fresh++ * (size / 8);
         UNPOISON(page + offset * 8, size);
     }
-    if (++p->used == SDB_PAGE / size)
+    p->used++;
+    bool is_full = p->free == NO_BLOCK && (p->fresh + 1u) * size > SDB_PAGE; /* without a division */
+    assert(is_full == (p->used == SDB_PAGE / size));
+    if (is_full)
         partial_unlink(a, n, c);
     sdb_count(&a->live, size);
     return (sdb_link)((n * (SDB_PAGE / 8) + offset) << 1);

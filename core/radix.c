@@ -46,6 +46,16 @@ sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link r
                                                                                              : 0;
 }
 
+sdb_link sdb_radix_last(const uint8_t *base, sdb_link root)
+{
+    sdb_link link = root;
+    while (link && !is_leaf(link)) {
+        const sdb_node *n = sdb_at(base, link);
+        link = sdb_node_child(n, sdb_node_last(n));
+    }
+    return link;
+}
+
 /* Of nodes with so many leaves below there are few, and every look-up goes through some: they are near. */
 enum { LEAVES_NEAR = 4096, LINE = 64 };
 

@@ -93,6 +93,9 @@ static inline sdb_link sdb_radix_descend(const uint8_t *base, sdb_link link, con
 sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link root,
                        const uint8_t *key, size_t len);
 
+/* The leaf of the largest key, or 0. */
+sdb_link sdb_radix_last(const uint8_t *base, sdb_link root);
+
 /* Ask for the memory that a change of this key will have to wait for, while there is something else to do:
 ** the first node on its way that is likely to be far. */
 void sdb_radix_expect(const uint8_t *base, sdb_link root, const uint8_t *key, size_t len);

@@ -21,15 +21,11 @@ int sdb_txn_last_rowid(sdb_txn *txn, sdb_table *table, int64_t *out)
     if (!v)
         return SDB_MISUSE;
     sdb_txn_look(txn, table);
-    sdb_iter it;
-    sdb_iter_init(&it);
-    sdb_iter_open(&it, &v->set->at[SDB_BY_ROWID]->leaves, table->arena.base,
-                  v->root[SDB_BY_ROWID]);
-    int rc = sdb_iter_last(&it); /* 8 bytes of key are at most 8 nodes: no memory needed */
-    if (rc == SDB_OK)
-        *out = sdb_row_at(table, it.leaf)->rowid;
-    sdb_iter_fini(&it);
-    return rc;
+    sdb_link last = sdb_radix_last(table->arena.base, v->root[SDB_BY_ROWID]);
+    if (!last)
+        return SDB_DONE;
+    *out = sdb_row_at(table, last)->rowid;
+    return SDB_OK;
 }
 
 int64_t sdb_txn_sequence(sdb_txn *txn, const sdb_table *table)

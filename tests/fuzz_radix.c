@@ -85,6 +85,7 @@ static void check_version(const tree *t, const version *v)
     for (int rc = sdb_iter_first(&it); rc == SDB_OK; rc = sdb_iter_next(&it), i++)
         CHECK(i < v->n && it.leaf == v->at[i]);
     CHECK(i == v->n);
+    CHECK(sdb_radix_last(t->arena.base, v->root) == (i ? v->at[i - 1] : 0));
     for (int rc = sdb_iter_last(&it); rc == SDB_OK; rc = sdb_iter_prev(&it))
         CHECK(i > 0 && it.leaf == v->at[--i]);
     CHECK(i == 0);

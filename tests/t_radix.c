@@ -133,6 +133,8 @@ static void assert_version(const tree *t, sdb_link root, const model *m)
     for (int rc = sdb_iter_first(&it); rc == SDB_OK; rc = sdb_iter_next(&it), i++)
         assert_ptr_equal(sdb_at(t->arena.base, it.leaf), m->at[i]);
     assert_int_equal(i, m->n);
+    sdb_link last = sdb_radix_last(t->arena.base, root);
+    assert_ptr_equal(last ? sdb_at(t->arena.base, last) : NULL, i ? m->at[i - 1] : NULL);
     for (int rc = sdb_iter_last(&it); rc == SDB_OK; rc = sdb_iter_prev(&it))
         assert_ptr_equal(sdb_at(t->arena.base, it.leaf), m->at[--i]);
     assert_int_equal(i, 0);
