@@ -224,12 +224,12 @@ static bool path_has_equal(const query *q, const path *p, int column)
 
 sdb_collation filter_collation(const query *q, int k)
 {
+    sdb_collation own = column_collation(q, column_of(q, q->info->aConstraint[k].iColumn));
     sdb_collation collation = SDB_BINARY;
 
     while (!constraint_has_collation(q, k, collation) && collation < SDB_RTRIM)
         collation++;
-    return collation_covers(q, k, collation) ? collation
-                                             : column_collation(q, column_of(q, q->info->aConstraint[k].iColumn));
+    return collation_covers(q, k, collation) ? collation : own;
 }
 
 /* Take what else is to equal one value as a filter. */

@@ -367,9 +367,12 @@ static bool is_grouping(sqlite3_index_info *info)
 static bool is_command_used(const query *q)
 {
     int command = column_command(q->table->def), n = column_snapshot(q->table->def) + 1;
-    sqlite3_uint64 used = q->info->colUsed, all = ((sqlite3_uint64)1 << n) - 1;
+    sqlite3_uint64 used = q->info->colUsed, all;
 
-    return n < 63 && (used >> command & 1) && (used & all) != all;
+    if (n >= 63) /* the last bit is for all columns from there on */
+        return false;
+    all = ((sqlite3_uint64)1 << n) - 1;
+    return (used >> command & 1) && (used & all) != all;
 }
 
 int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
