@@ -64,8 +64,10 @@ static int snapshots_fill(conn *c, listing *l, char **err)
     int rc = SDB_OK;
 
     (void)err;
-    for (store *s = c->stores; s && !rc; s = s->next)
+    for (store *s = c->stores; s && !rc; s = s->next) {
+        view_let_go(s);
         rc = sdb_snapshot_each(s->db, snapshot_add, &(snapshots){l, s});
+    }
     return error_code(rc);
 }
 

@@ -246,10 +246,11 @@ static int table_stats_add(listing *l, store *s, view v, const sdb_table *t)
     return error_code(rc);
 }
 
-static void store_stats_add(listing *l, const store *s)
+static void store_stats_add(listing *l, store *s)
 {
     sdb_stats now;
 
+    view_let_go(s);
     sdb_stats_read(s->db, &now);
     for (int i = 0; i < SDB_N_COUNTERS; i++)
         stat_add(l, s, NULL, sdb_counter_name(i), now.count[i]);

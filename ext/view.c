@@ -81,6 +81,12 @@ void view_close(store *s)
         sdb_snapshot_drop(s->snapshot);
 }
 
+void view_let_go(store *s)
+{
+    if (!s->name && s->conn->n_open == 0)
+        sdb_snapshot_drop(s->snapshot);
+}
+
 void view_end_all(conn *c)
 {
     txn_expire_plans(c, 1);
@@ -107,8 +113,7 @@ int view_begin_txn(store *s)
     bool is_first = !is_kept(s) || !sdb_snapshot_held(s->snapshot) || !s->is_bound ||
                     s->snapshot_writes != s->n_writes; /* own commits do not make it stale */
 
-    if (!s->name && s->conn->n_open == 0)
-        sdb_snapshot_drop(s->snapshot);
+    view_let_go(s);
     s->is_blank = is_first;
     s->txn_writes = s->n_writes;
     return is_first ? sdb_txn_begin(s->db, &s->txn) : sdb_txn_begin_at(s->db, s->snapshot, &s->txn);

@@ -22,6 +22,9 @@ int view_ready(store *s, char **err);
 /* No cursor of the connection is open any more. */
 void view_close(store *s);
 
+/* Before somebody is told who holds what: give up the snapshot if it is there for the next statement only. */
+void view_let_go(store *s);
+
 /* The manager has gone from the transaction, which goes on. SQLite's code. */
 int view_keep(conn *c);
 

@@ -208,7 +208,7 @@ static const step steps_shared[] = {
      "SELECT 't', 'sqlite_autoindex_t_1', 'a'"},
     {"SELECT count(*) FROM statedb_stats JOIN statedb_locks", "SELECT 0"},
     {"INSERT INTO statedb_snapshots(store, name) VALUES('one', 'then')", "SELECT 0 WHERE 0"},
-    {"SELECT store, name FROM statedb_snapshots WHERE name NOTNULL", "SELECT 'one', 'then'"},
+    {"SELECT store, name FROM statedb_snapshots", "SELECT 'one', 'then'"},
     {"UPDATE t SET b = 7 WHERE a = 1", NULL},
     {"SELECT a, b, _snapshot FROM t WHERE _snapshot = 'then' AND a > 0 ORDER BY a DESC",
      "VALUES(2, 2, 'then'), (1, 1, 'then')"},
