@@ -156,11 +156,7 @@ static int seek_equal(sdb_cursor *cur, const sdb_range *range)
             return sdb_iter_prefix(it, cur->bounds.at, cur->bounds.n, range->reverse);
         it->leaf = sdb_radix_get(it->leaves, it->base, it->root, cur->bounds.at, cur->bounds.n);
     }
-    if (!it->leaf)
-        return SDB_DONE;
-    if (cur->on_txn) /* to be changed, perhaps */
-        sdb_hold_found(&cur->hold, sdb_at(it->base, it->leaf));
-    return SDB_OK;
+    return it->leaf ? SDB_OK : SDB_DONE;
 }
 
 /* The leaf to stop before first, then the one to begin with: neighbours are found without looking at
@@ -368,7 +364,11 @@ int sdb_cursor_seek(sdb_cursor *cur, const sdb_range *range)
     int rc = range->n_eq && !range->lower && !range->upper ? seek_equal(cur, range)
                                                            : seek_bounds(cur, range);
     cur->is_many = range->n_eq == 0;
-    return cur->via == VIA_ENTRIES ? entry_settle(cur, rc) : rc;
+    if (cur->via == VIA_ENTRIES)
+        return entry_settle(cur, rc);
+    if (rc == SDB_OK && cur->on_txn) /* to be changed, perhaps */
+        sdb_hold_found(&cur->hold, sdb_at(cur->it.base, cur->it.leaf));
+    return rc;
 }
 
 int sdb_cursor_next(sdb_cursor *cur)

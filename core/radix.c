@@ -57,13 +57,15 @@ sdb_link sdb_radix_last(const uint8_t *base, sdb_link root)
 }
 
 /* Of nodes with so many leaves below there are few, and every look-up goes through some: they are near. */
-enum { LEAVES_NEAR = 4096, LINE = 64 };
+enum { LEAVES_NEAR = 4096, LINE = 64, FEW = 1 << 16 /* a tree of these is near as a whole */ };
 
 void sdb_radix_expect(const uint8_t *base, sdb_link root, const uint8_t *key, size_t len)
 {
     sdb_link link = root;
     size_t at = 0;
     bool is_near = true;
+    if (sdb_radix_count(base, root) < FEW)
+        return;
     while (is_near && link && !is_leaf(link)) {
         const sdb_node *n = sdb_at(base, link);
         at += sdb_node_prefix_len(n);
@@ -83,7 +85,6 @@ void sdb_radix_expect(const uint8_t *base, sdb_link root, const uint8_t *key, si
 void sdb_radix_expect_all(const uint8_t *base, sdb_link root, const uint8_t *keys, const size_t *end,
                           size_t n)
 {
-    enum { FEW = 1 << 16 };
     sdb_link link[SDB_TOGETHER];
     size_t at[SDB_TOGETHER];
     assert(n <= SDB_TOGETHER);

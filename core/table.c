@@ -161,19 +161,26 @@ sdb_value sdb_row_value(const sdb_table *table, const sdb_row *row, int column)
 
 /* ---------------------------------------------------------------- keys */
 
-int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
-                       const sdb_value *values)
+/* The key in index 0. */
+static int keys_begin(sdb_keys *keys, int64_t rowid)
 {
-    keys->buf.n = 0;
-    keys->is_free = 0;
     int rc = sdb_buf_reserve(&keys->buf, SDB_ROWID_KEY);
     if (rc != SDB_OK)
         return rc;
     sdb_key_put_rowid(keys->buf.at, rowid);
     keys->end[SDB_BY_ROWID] = keys->buf.n = SDB_ROWID_KEY;
-    for (int i = SDB_BY_ROWID + 1; i < set->n; i++) {
+    return SDB_OK;
+}
+
+int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
+                       const sdb_value *values)
+{
+    keys->buf.n = 0;
+    keys->is_free = 0;
+    int rc = keys_begin(keys, rowid);
+    for (int i = SDB_BY_ROWID + 1; rc == SDB_OK && i < set->n; i++) {
         const sdb_index *index = set->at[i];
-        bool is_free;
+        bool is_free = false;
         if (index->def.kind == SDB_MULTI) {
             int column = index->def.parts[0].column;
             sdb_value id = {.type = SDB_INTEGER, .u.i = rowid};
@@ -183,12 +190,10 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
         } else {
             rc = sdb_index_key(index, rowid, values, &keys->buf, &is_free);
         }
-        if (rc != SDB_OK)
-            return rc;
         keys->end[i] = keys->buf.n;
         keys->is_free |= (uint64_t)is_free << i;
     }
-    return SDB_OK;
+    return rc;
 }
 
 /* Where they have not, the keys may be the same still: 1 and 1.0. */
@@ -214,9 +219,9 @@ int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, 
     keys->is_same = is_same;
     if (is_same == sdb_indexes_all(set))
         return SDB_OK;
-    for (int i = 0; i < set->n; i++) {
+    int rc = keys_begin(keys, row->rowid);
+    for (int i = SDB_BY_ROWID + 1; rc == SDB_OK && i < set->n; i++) {
         const sdb_index *index = set->at[i];
-        int rc = SDB_OK;
         if (!(is_same >> i & 1) && index->def.kind == SDB_MULTI) {
             sdb_value v = sdb_row_get(row, index->def.parts[0].column, index->n_columns,
                                       index->rowid_column);
@@ -224,11 +229,9 @@ int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, 
         } else if (!(is_same >> i & 1)) {
             rc = sdb_index_row_key(index, row, &keys->buf);
         }
-        if (rc != SDB_OK)
-            return rc;
         keys->end[i] = keys->buf.n;
     }
-    return SDB_OK;
+    return rc;
 }
 
 /* ---------------------------------------------------------------- versions */

@@ -97,7 +97,7 @@ typedef struct sdb_keys {
     size_t end[SDB_MAX_INDEXES + 1];
     uint64_t is_free; /* bit i: the key in index i cannot clash with another row's */
     uint64_t is_same; /* of a row being replaced. Bit i: in index i the new row has the same columns, and
-                      ** so the same key (which is not here once more) */
+                      ** so the same key (which need not be here once more) */
 } sdb_keys;
 
 SDB_MUST int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
