@@ -10,7 +10,7 @@
 ** undone, under a running statement - the cursor makes one of its definition at once, and the statement
 ** goes on as it was planned: the same rows in the same order.
 **
-** The index is of the version that the cursor has open, and goes when that is closed. cursor.c keeps
+** The index is of the version that the cursor has open, and goes when that is closed. open.c keeps
 ** closed cursors that have one, for the next cursor of the same plan. */
 #include "cursor.h"
 

@@ -1,5 +1,5 @@
-/* cursor.h - a cursor of ours: cursor.c moves it, range.c sets what it is to find, automatic.c gives it
-** an index that the table has not. */
+/* cursor.h - a cursor of ours: open.c opens it, cursor.c moves it, range.c sets what it is to find,
+** automatic.c gives it an index that the table has not. */
 #ifndef STATEDB_CURSOR_H
 #define STATEDB_CURSOR_H
 
@@ -109,6 +109,21 @@ int cursor_gather(cursor *cur, const sdb_row *row);
 /* For a function that no index answers, or no more: hand over all rows, with their values of its column, and
 ** deliver those that `see` gathers, in the plan's order. */
 int cursor_scan(cursor *cur, int (*see)(cursor *, const sdb_row *, const sdb_value *, void *), void *arg);
+
+/* ---------------------------------------------------------------- open.c */
+
+/* Open core by the plan, on what is to be read now, if it is not. An SQLite code. */
+int core_open(cursor *cur, const plan *p);
+void core_close(store *s, cursor *cur);
+
+/* Whether core is open by the plan, and has not missed a write of this connection. */
+static inline bool core_is_open(const store *s, const cursor *cur, const plan *p)
+{
+    return cur->plan_id == p->id && cur->is_open && cur->n_writes == s->n_writes;
+}
+
+/* Forget what the last xFilter has left behind, but for core, and for room to be used again. */
+void cursor_clear(cursor *cur);
 
 /* ---------------------------------------------------------------- range.c */
 

@@ -13,7 +13,8 @@
 **     lock.c         write locks of shared tables: when, and how long
 **     witness.c      how the end of a transaction that only reads is learned
 **     view.c         which version of a store is read               (view.h)
-**     cursor.c       xOpen .. xColumn                               (cursor.h)
+**     open.c         xOpen, xClose, and what a cursor is open on    (cursor.h)
+**     cursor.c       xFilter .. xColumn
 **     range.c        xFilter's values as a range of an index, and as a filter
 **     distinct.c     rows that differ in some columns
 **     automatic.c    indexes that cursors make for themselves
@@ -69,11 +70,11 @@ struct conn {
     vtable *vtables; /* all there are */
     bool is_utf16;   /* the encoding of its databases */
 
-    /* cursor.c */
+    /* open.c */
     int n_open;       /* cursors open */
     int n_evaluating; /* DEFAULT and CHECK expressions being evaluated: nobody may write */
     uint64_t n_plans; /* ever made: the last one's id */
-    bool has_lost;  /* a statement is planned anew, because its index is not there (cursor.c) */
+    bool has_lost;  /* a statement is planned anew, because its index is not there (open.c) */
     bool has_doubt; /* the next UPDATE planned is not to hope for a single row (cursor.c) */
 
     vtable *wanted; /* lock.c: tables to be locked by the statement that is running */
@@ -108,7 +109,7 @@ struct store {
     bool is_blank;          /* the txn has done nothing yet but lock */
     sdb_snapshot *snapshot; /* what reads outside of a txn see (view.c) */
 
-    /* cursor.c */
+    /* open.c */
     int n_standing;          /* cursors in use that are open on the snapshot */
     int64_t n_writes;        /* counts xUpdate calls: two cursors of equal count see the same rows */
     bool is_bound;          /* a table has been read by it: what is written next must have that moment */
@@ -283,7 +284,7 @@ int vtable_refuse_file(vtable *t);
 ** definition is what the store has of it. */
 int like_parse(conn *c, int argc, const char *const *argv, bool is_new, table_sql **out, char **err);
 
-/* ---------------------------------------------------------------- plan.c, cursor.c, write.c, command.c */
+/* ---------------------------------------------------------------- plan.c, open.c, cursor.c, write.c, command.c */
 
 int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info);
 int plan_find_function(sqlite3_vtab *vtab, int argc, const char *name,
