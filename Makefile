@@ -61,8 +61,8 @@ LOADABLE = $(BUILD)/statedb.$(SO)
 LIB = $(BUILD)/libstatedb.a
 
 # Programs that have SQLite and ext/ linked in.
-WITH_SQL = $(filter %/bench_sql %/bench_lpm_sql %/bench_shared %/t_schema_sql %/fuzz_schema_sql,$(TESTS) $(FUZZ) $(BENCH)) \
-           $(filter $(BUILD)/tests/t_sql_% $(BUILD)/tests/fuzz_sql_%,$(TESTS) $(FUZZ))
+WITH_SQL = $(filter %/bench_sql %/bench_lpm_sql %/bench_shared %/fuzz_schema_sql,$(TESTS) $(FUZZ) $(BENCH)) \
+           $(filter $(BUILD)/tests/t_sql_% $(BUILD)/tests/t_schema_% $(BUILD)/tests/fuzz_sql_%,$(TESTS) $(FUZZ))
 
 all: $(LOADABLE) $(LIB) $(if $(filter build,$(BUILD)),statedb.$(SO))
 
