@@ -382,7 +382,8 @@ static int core_leave(store *s, cursor *cur)
 {
     bool is_of_use = cur->is_open && !cur->past && cur->n_writes == s->n_writes;
     bool is_worthy = is_of_use && cursor_is_worthy(cur);
-    cursor *kept = is_worthy || (is_of_use && cur->on_snapshot) ? cursor_spare(s) : NULL;
+    bool is_newest = is_of_use && cur->on_snapshot && cur->commit == sdb_snapshot_commit(s->snapshot);
+    cursor *kept = is_worthy || is_newest ? cursor_spare(s) : NULL;
 
     if (!kept) {
         core_close(s, cur);

@@ -306,6 +306,36 @@ static void test_many_statements_in_turn(void **state)
     db_close(db);
 }
 
+/* A reader beside a writer: what it had open is of no use after each commit, and is not kept. */
+static void test_reader_beside_writer(void **state)
+{
+    static const char CREATE[] =
+        "CREATE VIRTUAL TABLE temp.s USING statedb(id INTEGER PRIMARY KEY, v INT, store='beside')";
+    sqlite3 *writer = db_new(), *reader = db_new();
+
+    (void)state;
+    exec(writer, CREATE);
+    exec(writer, "INSERT INTO s VALUES (1, 0)");
+    exec(reader, CREATE);
+    sqlite3_stmt *write = prepare(writer, "UPDATE s SET v = v + 1 WHERE id = 1");
+    sqlite3_stmt *read = prepare(reader, "SELECT v FROM s WHERE id = 1");
+    for (int i = 1; i <= 20; i++) {
+        int64_t n;
+        assert_int_equal(run(write, &n), SQLITE_DONE);
+        n_allocated = 0;
+        assert_int_equal(sqlite3_step(read), SQLITE_ROW);
+        assert_int_equal(sqlite3_column_int64(read, 0), i);
+        assert_int_equal(sqlite3_step(read), SQLITE_DONE);
+        assert_int_equal(sqlite3_reset(read), SQLITE_OK);
+        assert_int_equal(i > 1 ? n_allocated : 0, 0);
+    }
+    sqlite3_finalize(write);
+    sqlite3_finalize(read);
+    exec(writer, "DROP TABLE s");
+    assert_int_equal(sqlite3_close(reader), SQLITE_OK);
+    db_close(writer);
+}
+
 /* Text that is bound with its length has no NUL behind it, and needs none. */
 static void test_bound_text_is_not_copied(void **state)
 {
@@ -428,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_made_when_it_pays),
         cmocka_unit_test(test_no_allocation_in_steady_state),
         cmocka_unit_test(test_many_statements_in_turn),
+        cmocka_unit_test(test_reader_beside_writer),
         cmocka_unit_test(test_bound_text_is_not_copied),
         cmocka_unit_test(test_one_row_as_a_rule),
         cmocka_unit_test(test_interrupts),
