@@ -3,7 +3,8 @@
 #   make             build/statedb.so (.dylib on macOS), build/libstatedb.a, and ./statedb.so
 #   make test        everything a change must pass (installs what it needs on Debian); and the same of
 #                    the VARIANTS named, as in VARIANTS="asan tsan frozen fuzz clients"
-#   make asan        the same with AddressSanitizer and UndefinedBehaviorSanitizer
+#   make asan        the same with AddressSanitizer and UndefinedBehaviorSanitizer, and with what is for
+#                    large tables done in small ones
 #   make tsan        the C tests with ThreadSanitizer
 #   make frozen      the C tests with published memory write-protected, a check at each commit, and
 #                    without SIMD
@@ -108,7 +109,7 @@ $(TESTS) $(FUZZ) $(BENCH): %: %.o $(LIB)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LIBS)
 
 # A variant is this Makefile with another BUILD; tests/run tests what it finds in each directory.
-ASAN = BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer" \
+ASAN = BUILD=build/asan CFLAGS="-O1 -g -fno-omit-frame-pointer -DSDB_EAGER" \
        SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all"
 TSAN = BUILD=build/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread
 FROZEN = BUILD=build/frozen CFLAGS="-O1 -g -DSDB_FREEZE -DSDB_SCALAR"

@@ -6,6 +6,11 @@
 **     t    id INTEGER PRIMARY KEY, k INTEGER, v TEXT; ids in order, k random, indexed
 **     u    the same columns; v is UNIQUE, and comes in random order
 **
+** and the rows that joins begin with, each of them that of a row of t, in random order:
+**
+**     outside         id, k
+**     outside_native  the same, an ordinary table on both sides
+**
 ** A piece of work is one prepared statement, run again and again with other arguments. The two take
 ** turns at each piece, and must answer the same rows in the same order; after a write their tables
 ** are compared. Every round begins with new connections. A figure is the median of the rounds, in
@@ -28,11 +33,13 @@ enum { TEXT = 15, OWN = 8 + 8 + TEXT }; /* bytes of v, and of a row's values */
 static const char *const SCHEMA[SIDES] = {
     "CREATE TABLE t (id INTEGER PRIMARY KEY, k INTEGER, v TEXT);"
     "CREATE INDEX by_k ON t (k);"
-    "CREATE TABLE u (id INTEGER PRIMARY KEY, k INTEGER, v TEXT UNIQUE);",
+    "CREATE TABLE u (id INTEGER PRIMARY KEY, k INTEGER, v TEXT UNIQUE);"
+    "CREATE TABLE outside (id INTEGER, k INTEGER);",
 
     "CREATE VIRTUAL TABLE t USING statedb (id INTEGER PRIMARY KEY, k INTEGER, v TEXT,"
     " INDEX by_k (k));"
-    "CREATE VIRTUAL TABLE u USING statedb (id INTEGER PRIMARY KEY, k INTEGER, v TEXT UNIQUE);",
+    "CREATE VIRTUAL TABLE u USING statedb (id INTEGER PRIMARY KEY, k INTEGER, v TEXT UNIQUE);"
+    "CREATE VIRTUAL TABLE outside USING statedb (id INTEGER, k INTEGER);",
 };
 
 /* ---------------------------------------------------------------- the rows */
@@ -199,6 +206,10 @@ static const struct work {
     {"point by UNIQUE v", 0, POINT, AUTOCOMMIT, set_v, "SELECT k FROM u WHERE v = ?1", "i", NULL},
     {"join, inner lookup by id", .25, JOIN, AUTOCOMMIT, NULL,
      "SELECT sum(t.k) FROM outside CROSS JOIN t ON t.id = outside.id", "i", NULL},
+    {"join, inner lookup by k", .25, JOIN, AUTOCOMMIT, NULL,
+     "SELECT sum(length(t.v)) FROM outside CROSS JOIN t ON t.k = outside.k", "i", NULL},
+    {"join by id, outer table native", 0, JOIN, AUTOCOMMIT, NULL,
+     "SELECT sum(t.k) FROM outside_native AS o CROSS JOIN t ON t.id = o.id", "i", NULL},
     {"range of 100 by id", 0, RANGES, AUTOCOMMIT, set_ids, "SELECT k, v" BETWEEN("id"), "iv", NULL},
     {"range of 100 by k", .35, RANGES, AUTOCOMMIT, set_ks, "SELECT id, v" BETWEEN("k"), "iv", NULL},
     {"scan sum(k), a row", .90, SCAN, AUTOCOMMIT, NULL, "SELECT sum(k) FROM t", "i", NULL},
@@ -279,14 +290,15 @@ static sqlite3 *side_open(int side)
     if (side == STATEDB)
         MUST(sqlite3_statedb_static_init(db, NULL, NULL));
     execute(db, SCHEMA[side]);
-    execute(db, "CREATE TABLE outside (id INTEGER); BEGIN");
-    sqlite3_stmt *stmt = prepare(db, "INSERT INTO outside VALUES (?1)");
+    execute(db, "BEGIN");
+    sqlite3_stmt *stmt = prepare(db, "INSERT INTO outside VALUES (?1, ?2)");
     for (size_t i = 0; i < n_some; i++) {
         set_id(stmt, i);
+        MUST(sqlite3_bind_int64(stmt, 2, number_in_turn[i]));
         run(stmt, "", 0);
     }
     MUST(sqlite3_finalize(stmt));
-    execute(db, "COMMIT");
+    execute(db, "CREATE TABLE outside_native AS SELECT * FROM outside; COMMIT");
     return db;
 }
 

@@ -1,6 +1,7 @@
 /* cursor.c - reading a range of an index in one version of a table (see statedb.h). */
 #include "txn.h"
 
+#include "batch.h"
 #include "key.h"
 #include "lpm_index.h"
 #include "mem.h"
@@ -460,4 +461,54 @@ int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
         rc = SDB_OK;
     }
     return rc;
+}
+
+/* ---------------------------------------------------------------- look-ups to come */
+
+enum { AHEAD_KEY = 64 };
+
+/* The key of a value, or what those of its rows begin with; 0: it has none, or has no room. */
+static size_t ahead_key(const sdb_cursor *cur, const sdb_value *v, uint8_t *out)
+{
+    const sdb_index_def *def = &cur->index->def;
+    if (def->n_parts == 0) {
+        if (v->type == SDB_INTEGER)
+            sdb_key_put_rowid(out, v->u.i);
+        return v->type == SDB_INTEGER ? SDB_ROWID_KEY : 0;
+    }
+    if (v->type > SDB_BLOB || v->type == SDB_NULL || sdb_key_bound(v) > AHEAD_KEY)
+        return 0;
+    return (size_t)(sdb_key_put(out, v, def->parts->collation, def->parts->desc) - out);
+}
+
+/* The row of a whole key that a probe has gone down with, or NULL. */
+static const sdb_row *probe_row(const sdb_iter *it, const sdb_probe *p)
+{
+    int byte;
+    if (!p->link)
+        return NULL;
+    const void *leaf = sdb_at(it->base, p->link);
+    return it->leaves->diff(it->leaves->ctx, leaf, p->key, p->len, &byte) == p->len && byte < 0 ? leaf : NULL;
+}
+
+bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out)
+{
+    const sdb_iter *it = &cur->it;
+    uint8_t key[SDB_GROUP][AHEAD_KEY];
+    sdb_probe probes[SDB_GROUP];
+    if (!cur->table || cur->via != VIA_LEAVES || sdb_radix_count(it->base, it->root) < SDB_FEW)
+        return false;
+    for (size_t m; n > 0; n -= m, values += m) {
+        for (m = 0; m < n && m < SDB_GROUP; m++)
+            probes[m] = (sdb_probe){.key = key[m], .len = ahead_key(cur, &values[m], key[m])};
+        sdb_group_descend(it->base, it->root, probes, m);
+        for (size_t i = 0; i < m; i++)
+            sdb_group_below(it->base, &probes[i], 0);
+        for (size_t i = 0; i < m; i++) {
+            sdb_group_below(it->base, &probes[i], 1);
+            if (out)
+                *out++ = probe_row(it, &probes[i]);
+        }
+    }
+    return true;
 }

@@ -57,14 +57,14 @@ sdb_link sdb_radix_last(const uint8_t *base, sdb_link root)
 }
 
 /* Of nodes with so many leaves below there are few, and every look-up goes through some: they are near. */
-enum { LEAVES_NEAR = 4096, LINE = 64, FEW = 1 << 16 /* a tree of these is near as a whole */ };
+enum { LEAVES_NEAR = 4096, LINE = 64 };
 
 void sdb_radix_expect(const uint8_t *base, sdb_link root, const uint8_t *key, size_t len)
 {
     sdb_link link = root;
     size_t at = 0;
     bool is_near = true;
-    if (sdb_radix_count(base, root) < FEW)
+    if (sdb_radix_count(base, root) < SDB_FEW)
         return;
     while (is_near && link && !is_leaf(link)) {
         const sdb_node *n = sdb_at(base, link);
@@ -88,7 +88,7 @@ void sdb_radix_expect_all(const uint8_t *base, sdb_link root, const uint8_t *key
     sdb_link link[SDB_TOGETHER];
     size_t at[SDB_TOGETHER];
     assert(n <= SDB_TOGETHER);
-    if (sdb_radix_count(base, root) < FEW)
+    if (sdb_radix_count(base, root) < SDB_FEW)
         return;
     for (size_t i = 0; i < n; i++) {
         link[i] = root;

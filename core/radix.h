@@ -96,6 +96,14 @@ sdb_link sdb_radix_get(const sdb_leaves *leaves, const uint8_t *base, sdb_link r
 /* The leaf of the largest key, or 0. */
 sdb_link sdb_radix_last(const uint8_t *base, sdb_link root);
 
+/* A tree of so many leaves is near as a whole. SDB_EAGER: none is, so that tests of small tables go where
+** those of large ones do; "make asan" is built so. */
+#ifdef SDB_EAGER
+enum { SDB_FEW = 1 };
+#else
+enum { SDB_FEW = 1 << 16 };
+#endif
+
 /* Ask for the memory that a change of this key will have to wait for, while there is something else to do:
 ** the first node on its way that is likely to be far. */
 void sdb_radix_expect(const uint8_t *base, sdb_link root, const uint8_t *key, size_t len);

@@ -69,8 +69,6 @@ int cursor_gather(cursor *cur, const sdb_row *row)
     return SQLITE_OK;
 }
 
-static int cursor_advance(cursor *cur, int rc);
-
 /* Bring what has been gathered in the plan's order. */
 static int gathered_sort(cursor *cur)
 {
@@ -153,8 +151,7 @@ static inline int row_set(cursor *cur, int rc)
     return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
 }
 
-/* The same, but at the end go on with the list's next value. */
-static int cursor_advance(cursor *cur, int rc)
+int cursor_advance(cursor *cur, int rc)
 {
     if (cur->n_filter)
         rc = filter_settle(cur, rc);
@@ -265,7 +262,7 @@ static bool is_point_again(const cursor *cur, const plan *p)
     const vtable *t = cursor_vtable(cur);
 
     return p->is_point && (cur->stands || !cur->on_snapshot) && core_is_open(t->store, cur, p) &&
-           !cur->is_wide && !t->conn->wanted && !t->conn->arming;
+           !cur->is_wide && !cur->is_ahead && !t->conn->wanted && !t->conn->arming;
 }
 
 int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
@@ -280,8 +277,11 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
 
     (void)idx_num;
     (void)argc;
-    if (is_point_again(cur, p) && range_set_again(cur, argv))
+    if (is_point_again(cur, p) && range_set_again(cur, argv)) {
+        if (++cur->n_asked == cur->look_at)
+            ahead_look(cur);
         return row_set(cur, sdb_cursor_seek(cur->core, &cur->range));
+    }
     cursor_clear(cur);
     cur->is_plain = false;
     c->has_doubt = false;
@@ -334,6 +334,8 @@ int cursor_next(sqlite3_vtab_cursor *base)
 
     if (cur->is_plain)
         return row_set(cur, sdb_cursor_next(cur->core));
+    if (cur->is_ahead)
+        return ahead_next(cur);
     if (cur->n_left) {
         cur->n_left--;
         cur->n_behind++;

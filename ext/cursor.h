@@ -25,7 +25,7 @@ typedef struct filter {
 
 struct cursor {
     sqlite3_vtab_cursor base; /* must be first */
-    cursor *next;             /* in the store's list of idle or parked ones */
+    cursor *next;             /* in the store's list of open, idle or parked ones */
     sdb_cursor *core;
     const sdb_row *row; /* the one it is at, or NULL at the end */
     sdb_table *table;   /* whose rows they are */
@@ -76,6 +76,21 @@ struct cursor {
     uint64_t n_left;
     uint64_t n_behind;
 
+    /* ahead.c: of the inner side of a join */
+    cursor *leader;      /* whose rows may say what this one is going to look up; or NULL */
+    bool follows;        /* they do, */
+    uint64_t columns;    /* in one of these columns: bit 0 the rowid, 1 column 0 .. */
+    int n_right;         /* so many times it was seen that they did */
+    uint32_t n_asked;    /* look-ups (is_point_again) */
+    uint32_t n_before;   /* those before the leader's rows were gathered last */
+    uint32_t look_at;    /* when there are so many, see whether the leader is right */
+    uint32_t look_every;
+
+    /* And of the outer one. */
+    int n_followers;
+    bool is_ahead;  /* the rows that come next are gathered, or are to be */
+    size_t n_ahead; /* how many at a time */
+
     /* Rows that had to be gathered first, to be sorted or chosen from. */
     const sdb_row **gathered;
     size_t n_gathered;
@@ -102,6 +117,10 @@ sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column);
 /* snapshot_sql.c: let the cursor go to the snapshot of this name, or with NULL to the present, core being
 ** closed. */
 int past_set(cursor *cur, const char *name);
+
+/* After a seek or a step of core: be at its row, or one behind that the filter lets through, or at the first
+** one of the list's next value, or at the end. An SQLite code. */
+int cursor_advance(cursor *cur, int core_rc);
 
 /* Add a row to those gathered; if there are any, xNext goes through them. */
 int cursor_gather(cursor *cur, const sdb_row *row);
@@ -156,6 +175,21 @@ static inline bool is_watched(const cursor *cur)
 {
     return cursor_vtable(cur)->conn->arming != NULL;
 }
+
+/* ---------------------------------------------------------------- ahead.c */
+
+/* A cursor has looked up look_at values: see whether it has a leader. */
+void ahead_look(cursor *cur);
+
+/* xNext of one that is_ahead. */
+int ahead_next(cursor *cur);
+
+/* Its rows are others from now on: nobody follows it any more. */
+void ahead_end(cursor *cur);
+
+/* It is new, and follows nobody; it closes, and is one of the store's open ones no more. */
+void ahead_new(cursor *cur);
+void ahead_close(cursor *cur);
 
 /* ---------------------------------------------------------------- automatic.c */
 

@@ -17,6 +17,7 @@
 **     cursor.c       xFilter .. xColumn
 **     range.c        xFilter's values as a range of an index, and as a filter
 **     distinct.c     rows that differ in some columns
+**     ahead.c        what a join is going to look up
 **     automatic.c    indexes that cursors make for themselves
 **     write.c        xUpdate: rows and conflicts
 **     expression.c   expressions of the definition
@@ -115,6 +116,7 @@ struct store {
     bool is_bound;          /* a table has been read by it: what is written next must have that moment */
     int64_t snapshot_writes; /* n_writes when the snapshot was taken */
     int64_t txn_writes;      /* n_writes when the txn began */
+    cursor *open;            /* cursors in use */
     cursor *idle;            /* closed cursors, kept for the next xOpen */
     cursor *parked; /* closed, but holding rows that the running statement may still point to */
 

@@ -28,6 +28,7 @@ static int cursor_new(store *s, cursor **out)
     if (!cur)
         return SQLITE_NOMEM;
     memset(cur, 0, sizeof *cur);
+    ahead_new(cur);
     int rc = sdb_cursor_new(s->db, &cur->core);
     if (rc != SDB_OK) {
         sqlite3_free(cur);
@@ -69,6 +70,8 @@ int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **out)
         s->idle = cur->next;
     else if ((rc = cursor_new(s, &cur)) != SQLITE_OK)
         return rc;
+    cur->next = s->open;
+    s->open = cur;
     s->conn->n_open++;
     *out = &cur->base;
     return SQLITE_OK;
@@ -89,6 +92,8 @@ void cursor_clear(cursor *cur)
 {
     cur->row = NULL;
     cur->is_rowid_read = false;
+    if (cur->is_ahead)
+        ahead_end(cur);
     if (cur->is_plain && !cur->held)
         return;
     held_clear(cur);
@@ -180,12 +185,24 @@ void conn_close_cursor(conn *c)
     }
 }
 
+static void open_remove(store *s, cursor *cur)
+{
+    cursor **at = &s->open;
+
+    while (*at != cur)
+        at = &(*at)->next;
+    *at = cur->next;
+    if (s->open || cur->n_asked)
+        ahead_close(cur);
+}
+
 int cursor_close(sqlite3_vtab_cursor *base)
 {
     cursor *cur = (cursor *)base;
     store *s = cursor_vtable(cur)->store;
     conn *c = s->conn;
 
+    open_remove(s, cur);
     cursor_clear(cur);
     if (c->n_open > 1 && cur->is_open && (!cur->on_snapshot || cursor_is_worthy(cur)))
         cursor_park(s, cur);

@@ -174,6 +174,61 @@ static void test_snapshot(void **state)
     fixture_close(&f);
 }
 
+/* Looking ahead finds what a look-up would, where that is certain, and moves nothing. */
+static void test_look_ahead(void **state)
+{
+    enum { ROWS = 70000, N = 200 };
+    static char room[N][TEXT];
+    static const sdb_row *out[N + 1];
+    static const struct {
+        int index;
+        bool is_whole; /* a value is a key of one row */
+    } cases[] = {{0, true}, {1, false}, {2, false}, {3, true}};
+    fixture f;
+
+    (void)state;
+    fixture_open(&f, ROWS, 1);
+    assert_false(sdb_cursor_look_ahead(f.cur, &(sdb_value){.type = SDB_INTEGER}, 1, out)); /* it is not open */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t n = 0; n <= N; n += 40) {
+            int index = cases[i].index;
+            size_t n_hits = 0;
+            sdb_value v[N];
+            for (size_t k = 0; k < n; k++) {
+                uint64_t row = rnd(ROWS + ROWS / 8);
+                v[k] = (sdb_value){.type = SDB_INTEGER, .u.i = index ? (int64_t)row : rowid_of(row, 1)};
+                if (index > 1)
+                    v[k] = text_of(row, room[k]);
+                if (k % 50 == 7)
+                    v[k] = (sdb_value){.type = SDB_NULL};
+            }
+            sdb_cursor *cur;
+            assert_int_equal(sdb_cursor_new(f.db, &cur), SDB_OK);
+            assert_int_equal(sdb_cursor_open(cur, f.snap, f.t, index), SDB_OK);
+            assert_int_equal(sdb_cursor_seek(cur, &(sdb_range){0}), SDB_OK);
+            const sdb_row *at = sdb_cursor_row(cur);
+            out[n] = at; /* not to be written */
+            assert_true(sdb_cursor_look_ahead(cur, v, n, NULL));
+            assert_true(sdb_cursor_look_ahead(cur, v, n, out));
+            assert_ptr_equal(out[n], at);
+            assert_ptr_equal(sdb_cursor_row(cur), at);
+            sdb_cursor_free(cur);
+            for (size_t k = 0; k < n; k++) {
+                bool is_short = v[k].type < SDB_TEXT || v[k].n < 20; /* longer text is passed over */
+                assert_ptr_equal(out[k], cases[i].is_whole && is_short ? single(&f, index, &v[k], 1) : NULL);
+                n_hits += out[k] != NULL;
+            }
+            assert_true(!n || (n_hits > 0) == cases[i].is_whole);
+        }
+    fixture_close(&f);
+#ifndef SDB_EAGER
+    fixture_open(&f, 100, 0);
+    assert_int_equal(sdb_cursor_open(f.cur, f.snap, f.t, 0), SDB_OK);
+    assert_false(sdb_cursor_look_ahead(f.cur, &(sdb_value){.type = SDB_INTEGER}, 1, out)); /* it is small */
+    fixture_close(&f);
+#endif
+}
+
 static void test_misuse(void **state)
 {
     (void)state;
@@ -234,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_single),
         cmocka_unit_test(test_snapshot),
+        cmocka_unit_test(test_look_ahead),
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_no_memory),
     };
