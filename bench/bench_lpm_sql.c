@@ -254,7 +254,9 @@ static sqlite3 *side_open(int side)
     bytes[side] = all - (side == STATEDB ? rows : before);
     if (side == STATEDB)
         bytes_with_row = all - before;
-    execute(db, "CREATE TABLE packet(dst); BEGIN");
+    execute(db, side == STATEDB ? "CREATE VIRTUAL TABLE packet USING statedb(dst)"
+                                : "CREATE TABLE packet(dst)");
+    execute(db, "BEGIN");
     stmt = prepare(db, "INSERT INTO packet VALUES (?1)");
     for (size_t i = 0; i < LOOKUPS; i++) {
         bind_address(stmt, side, &within[i]);

@@ -491,24 +491,55 @@ static const sdb_row *probe_row(const sdb_iter *it, const sdb_probe *p)
     return it->leaves->diff(it->leaves->ctx, leaf, p->key, p->len, &byte) == p->len && byte < 0 ? leaf : NULL;
 }
 
-bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out)
+static void leaves_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out)
 {
     const sdb_iter *it = &cur->it;
     uint8_t key[SDB_GROUP][AHEAD_KEY];
     sdb_probe probes[SDB_GROUP];
-    if (!cur->table || cur->via != VIA_LEAVES || sdb_radix_count(it->base, it->root) < SDB_FEW)
+    for (size_t i = 0; i < n; i++)
+        probes[i] = (sdb_probe){.key = key[i], .len = ahead_key(cur, &values[i], key[i])};
+    sdb_group_descend(it->base, it->root, probes, n);
+    for (size_t i = 0; i < n; i++)
+        sdb_group_below(it->base, &probes[i], 0);
+    for (size_t i = 0; i < n; i++) {
+        sdb_group_below(it->base, &probes[i], 1);
+        if (out)
+            out[i] = probe_row(it, &probes[i]);
+    }
+}
+
+/* What sdb_cursor_seek_prefix with SDB_LONGEST is going to read. */
+static void prefixes_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out)
+{
+    const uint8_t *base = cur->it.base;
+    sdb_prefix prefix[SDB_LPM_TOGETHER];
+    sdb_link rows[SDB_LPM_TOGETHER];
+    size_t at[SDB_LPM_TOGETHER], n_prefixes = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (out)
+            out[i] = NULL;
+        if (values[i].type != SDB_NULL && !sdb_prefix_from(&values[i], &prefix[n_prefixes]))
+            at[n_prefixes++] = i;
+    }
+    if (n_prefixes > 0)
+        sdb_lpm_match_all(base, cur->lpm_root, prefix, n_prefixes, rows);
+    for (size_t i = 0; out && i < n_prefixes; i++)
+        if (rows[i] & SDB_LEAF)
+            out[at[i]] = sdb_at(base, rows[i]);
+}
+
+bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out)
+{
+    const uint8_t *base = cur->it.base;
+    bool is_lpm = cur->via == VIA_PREFIXES;
+    if (!cur->table || (!is_lpm && cur->via != VIA_LEAVES))
         return false;
-    for (size_t m; n > 0; n -= m, values += m) {
-        for (m = 0; m < n && m < SDB_GROUP; m++)
-            probes[m] = (sdb_probe){.key = key[m], .len = ahead_key(cur, &values[m], key[m])};
-        sdb_group_descend(it->base, it->root, probes, m);
-        for (size_t i = 0; i < m; i++)
-            sdb_group_below(it->base, &probes[i], 0);
-        for (size_t i = 0; i < m; i++) {
-            sdb_group_below(it->base, &probes[i], 1);
-            if (out)
-                *out++ = probe_row(it, &probes[i]);
-        }
+    if ((is_lpm ? sdb_lpm_count(base, cur->lpm_root) : sdb_radix_count(base, cur->it.root)) < SDB_FEW)
+        return false;
+    static_assert((int)SDB_GROUP == (int)SDB_LPM_TOGETHER, "one size of groups");
+    for (size_t done = 0; done < n; done += SDB_GROUP) {
+        size_t some = n - done < SDB_GROUP ? n - done : SDB_GROUP;
+        (is_lpm ? prefixes_ahead : leaves_ahead)(cur, values + done, some, out ? out + done : NULL);
     }
     return true;
 }

@@ -1,6 +1,8 @@
 /* lpm.c - longest match, put, delete and iteration in a persistent tree of prefixes (see lpm.h). */
 #include "lpm.h"
 
+#include <assert.h>
+
 enum { STRIDE = SDB_LPM_STRIDE, LAST_POS = 2 * 62 - 1 /* see "positions in a node" */ };
 
 /* ---------------------------------------------------------------- what is in a node */
@@ -155,36 +157,62 @@ sdb_link sdb_lpm_get(const uint8_t *base, sdb_link root, const sdb_prefix *p)
     return 0;
 }
 
-/* is_short: the key is in its first two words, as that of any IPv4 prefix, and a slot two shifts away. */
+/* A look-up of the longest cover, on its way down. */
+typedef struct search {
+    sdb_link link; /* of the node it comes to; when it has ended 0, or the link in a leaf that it has ended in */
+    unsigned pos;
+    const sdb_lpm_node *best; /* holds the longest cover so far, as the highest of these */
+    uint64_t covers;
+} search;
+
+static inline bool search_ends(search *s, sdb_link link)
+{
+    s->link = link;
+    return false;
+}
+
+/* One node further; false: it has ended. is_short: the key is in its first two words, which are `two`, as that
+** of any IPv4 prefix, and a slot two shifts away. */
+static inline __attribute__((always_inline)) bool
+search_step(const uint8_t *base, search *s, const sdb_lpm_key *k, uint64_t two, bool is_short)
+{
+    const sdb_lpm_node *n = sdb_at(base, s->link);
+    const sdb_link *children = n->word;
+    if (sdb_lpm_words(n->head)) {
+        if (!is_reached(n, k, &s->pos))
+            return search_ends(s, 0);
+        if (sdb_lpm_is_leaf(n->head)) /* a leaf always has a path */
+            return search_ends(s, leaf_link(n));
+        children += sdb_lpm_words(n->head);
+    }
+    unsigned slot =
+        is_short ? (unsigned)(two << s->pos >> (64 - STRIDE)) : sdb_lpm_slot(k, s->pos);
+    uint64_t here = covers_in(n, s->pos, slot, k);
+    if (here) {
+        s->best = n;
+        s->covers = here;
+    }
+    if (k->len <= s->pos + STRIDE || !(n->children >> slot & 1))
+        return search_ends(s, 0);
+    s->link = children[popcount(n->children & bits_below(slot))];
+    s->pos += STRIDE;
+    return true;
+}
+
+/* Where the best node has the link. */
+static inline const sdb_link *search_best(const search *s)
+{
+    return &s->best->word[prefix_word(s->best, highest(s->covers))];
+}
+
 static inline sdb_link match(const uint8_t *base, sdb_link root, const sdb_lpm_key *k,
                              bool is_short)
 {
+    search s = {.link = root, .pos = SDB_LPM_ROOT};
     uint64_t two = (uint64_t)k->word[0] << 32 | k->word[1];
-    const sdb_lpm_node *best = NULL;
-    uint64_t covers = 0;
-    unsigned pos = SDB_LPM_ROOT;
-    for (sdb_link link = root; link; pos += STRIDE) {
-        const sdb_lpm_node *n = sdb_at(base, link);
-        const sdb_link *children = n->word;
-        if (sdb_lpm_words(n->head)) {
-            if (!is_reached(n, k, &pos))
-                break;
-            if (sdb_lpm_is_leaf(n->head)) /* a leaf always has a path */
-                return leaf_link(n);
-            children += sdb_lpm_words(n->head);
-        }
-        unsigned slot =
-            is_short ? (unsigned)(two << pos >> (64 - STRIDE)) : sdb_lpm_slot(k, pos);
-        uint64_t here = covers_in(n, pos, slot, k);
-        if (here) {
-            best = n;
-            covers = here;
-        }
-        if (k->len <= pos + STRIDE || !(n->children >> slot & 1))
-            break;
-        link = children[popcount(n->children & bits_below(slot))];
-    }
-    return best ? best->word[prefix_word(best, highest(covers))] : 0;
+    while (s.link && search_step(base, &s, k, two, is_short))
+        ;
+    return s.link ? s.link : s.best ? *search_best(&s) : 0;
 }
 
 sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
@@ -192,6 +220,36 @@ sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
     sdb_lpm_key k;
     sdb_lpm_key_init(&k, p);
     return k.len <= 64 ? match(base, root, &k, true) : match(base, root, &k, false);
+}
+
+void sdb_lpm_match_all(const uint8_t *base, sdb_link root, const sdb_prefix *p, size_t n, sdb_link *out)
+{
+    sdb_lpm_key key[SDB_LPM_TOGETHER];
+    search s[SDB_LPM_TOGETHER], *under_way[SDB_LPM_TOGETHER];
+    size_t left = root ? n : 0;
+    assert(n <= SDB_LPM_TOGETHER);
+    for (size_t i = 0; i < n; i++) {
+        sdb_lpm_key_init(&key[i], &p[i]);
+        s[i] = (search){.link = root, .pos = SDB_LPM_ROOT};
+        under_way[i] = &s[i];
+    }
+    while (left > 0) {
+        size_t were = left;
+        left = 0;
+        for (size_t i = 0; i < were; i++) {
+            search *at = under_way[i];
+            if (search_step(base, at, &key[at - s], 0, false))
+                under_way[left++] = at;
+            __builtin_prefetch(sdb_at(base, at->link));
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!s[i].link && s[i].best)
+            __builtin_prefetch(search_best(&s[i]));
+    for (size_t i = 0; i < n; i++) {
+        out[i] = s[i].link ? s[i].link : s[i].best ? *search_best(&s[i]) : 0;
+        __builtin_prefetch(sdb_at(base, out[i]));
+    }
 }
 
 /* ---------------------------------------------------------------- owning nodes */

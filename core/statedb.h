@@ -574,11 +574,11 @@ const sdb_row *sdb_cursor_row(const sdb_cursor *cur);
 SDB_MUST int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out);
 
 /* Fetch what look-ups of these n values, in the first column of the index that the cursor is open on, are
-** going to read, in no more time than a few of them would wait for it: for who knows which come next. It
-** changes nothing, and the cursor does not move. out, unless NULL: n rows, those of keys that only one row
-** can have, else NULL, and NULL too where a value is so long that it is passed over. False: it is of no use,
-** in a small index, or one of prefixes or several keys, or in sdb_sorted rows. No allocation.
-** O(n × key length). */
+** going to read, in no more time than a few of them would wait for it: for who knows which come next. In a
+** prefix index they are look-ups of the longest cover. It changes nothing, and the cursor does not move.
+** out, unless NULL: n rows, those of keys that only one row has, else NULL, and NULL too where a value is none
+** or so long that it is passed over. False: it is of no use, in a small index, a multi index or sdb_sorted rows.
+** No allocation. O(n × key length). */
 bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out);
 
 /* An index that no table has, made for one reader: the rows of a version in the order of any

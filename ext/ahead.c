@@ -98,10 +98,9 @@ static void follow(cursor *cur)
     }
 }
 
-void ahead_look(cursor *cur)
+void ahead_look(cursor *cur, const sdb_value *value)
 {
     store *s = cursor_vtable(cur)->store;
-    const sdb_value *value = cur->eq;
     cursor *at = cur->leader;
 
     cur->look_at += cur->look_every;
@@ -110,7 +109,7 @@ void ahead_look(cursor *cur)
             follow(cur);
         return;
     }
-    if (cur->plan->path.n_eq > 1 || cur->follows) {
+    if (cur->follows) {
         leave(cur);
         return;
     }

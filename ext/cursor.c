@@ -278,8 +278,8 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     (void)idx_num;
     (void)argc;
     if (is_point_again(cur, p) && range_set_again(cur, argv)) {
-        if (++cur->n_asked == cur->look_at)
-            ahead_look(cur);
+        if (p->path.n_eq == 1)
+            ahead_ask(cur, cur->eq);
         return row_set(cur, sdb_cursor_seek(cur->core, &cur->range));
     }
     cursor_clear(cur);

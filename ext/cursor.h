@@ -178,8 +178,13 @@ static inline bool is_watched(const cursor *cur)
 
 /* ---------------------------------------------------------------- ahead.c */
 
-/* A cursor has looked up look_at values: see whether it has a leader. */
-void ahead_look(cursor *cur);
+/* The inner side of a join, again: a value is looked up, the only one. */
+void ahead_look(cursor *cur, const sdb_value *value);
+static inline void ahead_ask(cursor *cur, const sdb_value *value)
+{
+    if (++cur->n_asked == cur->look_at)
+        ahead_look(cur, value);
+}
 
 /* xNext of one that is_ahead. */
 int ahead_next(cursor *cur);

@@ -160,6 +160,8 @@ int prefix_filter(cursor *cur, sqlite3_value *in)
             cur->row = rc == SDB_OK ? sdb_cursor_row(cur->core) : NULL;
             if (rc < 0)
                 return error_core(cursor_vtable(cur), rc);
+            if (op == SDB_LONGEST)
+                ahead_ask(cur, &v);
             return is_watched(cur) ? watch_prefix(cur, op, &v) : SQLITE_OK;
         }
     }

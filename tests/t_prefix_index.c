@@ -110,6 +110,16 @@ static void assert_answers(sdb_cursor *cur, const model *m)
             assert_int_equal(n, want);
         }
     }
+    sdb_value ahead[] = {{.type = SDB_NULL}, v, net_value("nonsense"), v};
+    const sdb_row *row[4];
+    if (sdb_cursor_look_ahead(cur, ahead, 4, row)) { /* always, where it is built with SDB_EAGER */
+        int rc = sdb_cursor_seek_prefix(cur, SDB_LONGEST, &v, false);
+        const sdb_row *first = sdb_cursor_row(cur);
+        bool is_single = rc == SDB_OK && sdb_cursor_next(cur) == SDB_DONE;
+        assert_ptr_equal(row[1], is_single ? first : NULL);
+        assert_ptr_equal(row[3], row[1]);
+        assert_true(!row[0] && !row[2]);
+    }
     int n = 0, want = 0; /* all of it */
     for (int rc = sdb_cursor_seek(cur, &(sdb_range){0}); rc == SDB_OK; rc = sdb_cursor_next(cur))
         n++;

@@ -43,7 +43,14 @@ static int setup(void **state)
          " INSERT INTO b SELECT i, i * 7919 % 70000 + 1, 'text ' || (i * 7919 % 70000) FROM n;"
          "INSERT INTO c SELECT id, c / 10, c FROM b;"
          "INSERT INTO a SELECT id, c, c * 31 % 70000 + 1, c * 37 % 70000 + 1, t FROM b WHERE id % 10 = 0;"
-         "CREATE TABLE native AS SELECT * FROM a");
+         "CREATE TABLE native AS SELECT * FROM a;"
+         "CREATE VIRTUAL TABLE route USING statedb(id INTEGER PRIMARY KEY, net TEXT, b INT);"
+         "CREATE VIRTUAL TABLE packet USING statedb(dst TEXT, x);"
+         "INSERT INTO route SELECT id, '1' || (id / 65536) || '.' || (id / 256 % 256) || '.' || (id % 256) || '.0/24',"
+         " c FROM b;"
+         "INSERT INTO route(route) VALUES ('CREATE INDEX by_net ON route(net) USING lpm');"
+         "INSERT INTO packet SELECT '1' || (x % 3) || '.' || (x * 7 / 256 % 256) || '.' || (x % 256) || '.7', x FROM a;"
+         "UPDATE packet SET dst = NULL WHERE x % 91 = 0");
     return 0;
 }
 
@@ -141,6 +148,9 @@ static void test_who_follows(void **state)
         {"SELECT b.c FROM a CROSS JOIN b ON b.id = a.b WHERE a.x IN (SELECT x FROM native)", "b>a.3 "},
         {"SELECT b.c FROM a CROSS JOIN b ON b.id = a.b WHERE a.x % 2", "b>a.3 "},
         {"SELECT y.c FROM b x CROSS JOIN b y ON y.id = x.c", "b>b.2 "},
+        {"SELECT route.id FROM packet CROSS JOIN route ON statedb_lpm(net, dst)", "route>packet.1 "},
+        {"SELECT b.c FROM packet CROSS JOIN route ON statedb_lpm(net, dst) CROSS JOIN b ON b.id = route.b",
+         "b>route.3 route>packet.1 "},
         /* nobody: the value is in no column, or in those of no table of ours; there are two; or it is opened
         ** anew each time */
         {"SELECT b.c FROM a CROSS JOIN b ON b.id = a.b + 1", ""},
