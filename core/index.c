@@ -42,6 +42,8 @@ static size_t prefix_diff(const void *ctx, const void *leaf, const uint8_t *key,
 
 static sdb_value part_value(const sdb_index *index, const sdb_row *row, const sdb_part *part)
 {
+    if (part->column == SDB_REVISION_COLUMN)
+        return (sdb_value){.type = SDB_INTEGER, .u.i = (int64_t)sdb_row_revision(row)};
     return sdb_row_get(row, part->column, index->n_columns, index->rowid_column);
 }
 
@@ -104,10 +106,13 @@ int sdb_index_key(const sdb_index *index, int64_t rowid, const sdb_value *values
         *is_free = !index->def.unique || out->n == before;
         return rc;
     }
+    static const sdb_value revision = {.type = SDB_INTEGER}; /* to be: sdb_keys_set_revision */
     sdb_value id = {.type = SDB_INTEGER, .u.i = rowid};
     bool has_rowid = !index->def.unique;
     for (const sdb_part *p = index->def.parts, *end = p + index->def.n_parts; p < end; p++) {
-        const sdb_value *v = p->column == index->rowid_column ? &id : &values[p->column];
+        const sdb_value *v = p->column == index->rowid_column    ? &id
+                             : p->column == SDB_REVISION_COLUMN ? &revision
+                                                                : &values[p->column];
         int rc = key_put(p, v, out);
         if (rc != SDB_OK)
             return rc;
@@ -300,6 +305,8 @@ sdb_index *sdb_index_new(const sdb_index_def *def, int n_columns, int rowid_colu
         index->def = *def;
         index->def.parts = (const sdb_part *)(const void *)copy;
         index->def.name = copy + parts;
+        for (int i = 0; i < def->n_parts; i++)
+            index->has_revision |= def->parts[i].column == SDB_REVISION_COLUMN;
     }
     return index;
 }
@@ -330,6 +337,7 @@ void sdb_indexes_add(sdb_indexes *set, sdb_index *index)
 {
     set->at[set->n++] = index;
     set->has_others |= index->def.kind != SDB_RADIX;
+    set->has_revision |= index->has_revision;
 }
 
 sdb_indexes *sdb_indexes_ref(sdb_indexes *set)

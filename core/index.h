@@ -3,7 +3,8 @@
 ** The key of a row in an index is the key bytes of its columns, one after the other; then, unless
 ** the index is unique and none of the columns is NULL, the rowid. So every key is there once, equal
 ** keys are in order of rowid, and NULLs never clash. In index 0 the key is the rowid alone. In a multi
-** index a row has a set of keys (multi.h), in one of prefixes its prefix (lpm_index.h).
+** index a row has a set of keys (multi.h), in one of prefixes its prefix (lpm_index.h). The revision may be
+** one of the columns; it is put into the key when it is settled (sdb_keys_set_revision).
 **
 ** Keys are built when a row is written and when a range is looked up; a search compares them with
 ** rows without building the rows' (sdb_leaves, radix.h). */
@@ -25,6 +26,7 @@ typedef struct sdb_index {
     _Atomic int n_ref;
     sdb_index_def def; /* of index 0: no parts */
     sdb_leaves leaves;
+    bool has_revision; /* one of its columns is SDB_REVISION_COLUMN */
     int n_columns; /* of the table, as row.h wants them */
     int rowid_column;
     sdb_watches watches;
@@ -35,6 +37,7 @@ typedef struct sdb_index {
 typedef struct sdb_indexes {
     _Atomic int n_ref;
     int n;
+    bool has_revision; /* one of them has the revision among its columns */
     bool has_others; /* not all are trees of rows by one key: some are of prefixes, or of several keys a row */
     uint64_t id; /* of this set among those the table has had; 0: the first */
     sdb_index *at[];

@@ -168,15 +168,17 @@ static int staged_change(sdb_txn *txn, sdb_work *w, const sdb_row *old, uint64_t
         if (rc != SDB_OK)
             return rc;
     }
-    rc = sdb_version_reserve(v, &w->edit, &txn->keys, old ? &txn->old_keys : NULL, true);
+    row->revision = v->revision + 1 + (grave != 0);
+    rc = sdb_keys_set_revision(&txn->keys, v->set, row);
+    if (rc == SDB_OK)
+        rc = sdb_version_reserve(v, &w->edit, &txn->keys, old ? &txn->old_keys : NULL, true);
     if (rc != SDB_OK) {
         if (grave)
             sdb_object_free(w->table, grave);
         return rc;
     }
-    v->revision += grave != 0;
+    v->revision = row->revision;
     sdb_row_set_stamp(row, txn->stamp);
-    row->revision = ++v->revision;
     sdb_version_change(v, &w->edit, row, &txn->keys, &txn->places, old, &txn->old_keys, grave);
     return SDB_OK;
 }

@@ -133,9 +133,12 @@ int sdb_key_set_add(sdb_key_set *keys, const sdb_value *value);
 ** may not call into the store. Text in the value is not always followed by a NUL. */
 typedef int sdb_extract_fn(void *ctx, const sdb_value *value, sdb_key_set *keys);
 
-/* One column of an index. */
+/* One column of an index. Not only those of the table: a radix index that is not unique may have the row's
+** revision too (sdb_row_revision), so that what was written since can be found, behind other columns as well.
+** Every write of a row changes it. */
+enum { SDB_REVISION_COLUMN = 0xffff };
 typedef struct sdb_part {
-    uint16_t column;   /* position in the table */
+    uint16_t column;   /* position in the table, or SDB_REVISION_COLUMN */
     uint8_t collation; /* sdb_collation */
     bool desc;         /* descending */
 } sdb_part;

@@ -15,9 +15,13 @@ int sdb_index_def_check(const sdb_index_def *def, int n_columns)
 {
     if (strlen(def->name) > SDB_MAX_NAME)
         return SDB_TOOBIG;
-    for (int p = 0; p < def->n_parts; p++)
-        if (def->parts[p].column >= n_columns || def->parts[p].collation > SDB_RTRIM)
+    for (int p = 0; p < def->n_parts; p++) {
+        bool is_revision = def->parts[p].column == SDB_REVISION_COLUMN;
+        if (is_revision ? def->unique || def->kind != SDB_RADIX : def->parts[p].column >= n_columns)
             return SDB_MISUSE;
+        if (def->parts[p].collation > SDB_RTRIM)
+            return SDB_MISUSE;
+    }
     if (def->kind > SDB_MULTI || def->n_parts < 1 || (def->kind != SDB_RADIX && def->n_parts > 1))
         return SDB_MISUSE;
     return def->kind == SDB_MULTI && !def->extract ? SDB_MISUSE : SDB_OK;
@@ -199,6 +203,8 @@ int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
 /* Where they have not, the keys may be the same still: 1 and 1.0. */
 static bool is_key_same(const sdb_index *index, const sdb_row *row, const sdb_row *next)
 {
+    if (index->has_revision)
+        return false;
     for (int p = 0; p < index->def.n_parts; p++)
         if (!sdb_row_is_same(row, next, index->def.parts[p].column, index->n_columns, index->rowid_column))
             return false;
@@ -211,6 +217,22 @@ uint64_t sdb_keys_same(const sdb_indexes *set, const sdb_row *row, const sdb_row
     for (int i = 0; row->rowid == next->rowid && i < set->n; i++)
         is_same |= (uint64_t)is_key_same(set->at[i], row, next) << i;
     return is_same;
+}
+
+int sdb_keys_set_revision(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row)
+{
+    size_t from = 0, n = keys->buf.n;
+    for (int i = 0; set->has_revision && i < set->n; from = keys->end[i++]) {
+        if (!set->at[i]->has_revision)
+            continue;
+        int rc = sdb_index_row_key(set->at[i], row, &keys->buf);
+        if (rc != SDB_OK)
+            return rc;
+        assert(keys->buf.n - n == keys->end[i] - from); /* of a number below 2^53 it is as long as of 0 */
+        memcpy(keys->buf.at + from, keys->buf.at + n, keys->end[i] - from);
+        keys->buf.n = n;
+    }
+    return SDB_OK;
 }
 
 int sdb_keys_of_row(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row, uint64_t is_same)

@@ -103,6 +103,9 @@ typedef struct sdb_keys {
 SDB_MUST int sdb_keys_of_values(sdb_keys *keys, const sdb_indexes *set, int64_t rowid,
                                 const sdb_value *values); /* SDB_NOMEM */
 
+/* The revision of the row has been settled: put it into those of its keys that have it. SDB_NOMEM. */
+SDB_MUST int sdb_keys_set_revision(sdb_keys *keys, const sdb_indexes *set, const sdb_row *row);
+
 /* In which indexes two rows have the same columns, as is_same says; and the keys that a row which is there
 ** has in the others. */
 uint64_t sdb_keys_same(const sdb_indexes *set, const sdb_row *row, const sdb_row *next);

@@ -72,6 +72,17 @@ static void part_unexpected(parser *p)
     }
 }
 
+/* The hidden column. Core has it in the key of a row without its being a column. */
+static void part_add_revision(parser *p, index_sql *index, bool has_collation, bool desc)
+{
+    if (index->unique)
+        parser_error(p, "UNIQUE has no meaning for _revision: each row has one of its own; write INDEX");
+    else if (has_collation)
+        parser_error(p, "COLLATE has no meaning for _revision: it is a number");
+    else
+        index_part_add(p, index, SDB_REVISION_COLUMN, SDB_BINARY, desc);
+}
+
 static void part_parse(parser *p, index_sql *index)
 {
     const table_sql *table = p->table;
@@ -95,7 +106,9 @@ static void part_parse(parser *p, index_sql *index)
         part_unexpected(p);
     if (!p->rc) {
         column = column_find(table, name);
-        if (column < 0)
+        if (p->index && column < 0 && sqlite3_stricmp(name, "_revision") == 0)
+            part_add_revision(p, index, collation >= 0, desc);
+        else if (column < 0)
             column_missing(p, name);
         else
             index_part_add(p, index, column,
@@ -141,6 +154,8 @@ static void kind_check(parser *p, index_sql *index, const char *kind, const char
 
     if (index->n_parts > 1)
         parser_error(p, "USING %s is for one column", kind);
+    else if (part->column == SDB_REVISION_COLUMN)
+        parser_error(p, "USING %s is for %s: _revision is a number", kind, values);
     else if (part->column == table->rowid_column)
         parser_error(p, "USING %s is for %s: %s is the rowid", kind, values,
                      table->columns[part->column].name);

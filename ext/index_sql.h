@@ -2,7 +2,7 @@
 **
 **     command = CREATE [UNIQUE] INDEX [IF NOT EXISTS] [schema "."] name ON table parts [USING kind]
 **             | DROP INDEX [IF EXISTS] [schema "."] name
-**     parts   = "(" name [COLLATE name] [ASC | DESC] { "," ... } ")"
+**     parts   = "(" (name [COLLATE name] | _revision) [ASC | DESC] { "," ... } ")"
 **     kind    = radix | lpm | multi */
 #ifndef STATEDB_INDEX_SQL_H
 #define STATEDB_INDEX_SQL_H

@@ -200,10 +200,10 @@ static void index_append(like *k, const table_sql *def, const sdb_index_def *ind
                         index->unique ? "UNIQUE " : "", k->name, index->name);
     for (int i = 0; i < index->n_parts; i++) {
         const sdb_part *part = &index->parts[i];
-        sqlite3_str_appendf(sql, "%s\"%w\"", i ? ", " : "", def->columns[part->column].name);
-        if (index->kind == SDB_RADIX) /* the others know no order */
-            sqlite3_str_appendf(sql, " COLLATE %s%s", sql_collations[part->collation],
-                                part->desc ? " DESC" : "");
+        sqlite3_str_appendf(sql, "%s\"%w\"", i ? ", " : "", part_name(def, part));
+        if (index->kind == SDB_RADIX && part->column != SDB_REVISION_COLUMN) /* others know no collation */
+            sqlite3_str_appendf(sql, " COLLATE %s", sql_collations[part->collation]);
+        sqlite3_str_appendall(sql, part->desc ? " DESC" : "");
     }
     sqlite3_str_appendf(sql, ") USING %s", kinds[index->kind]);
 }

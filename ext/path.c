@@ -84,7 +84,7 @@ index_part index_part_at(const query *q, int index, int i)
     if (index == SDB_BY_REVISION)
         return (index_part){.column = COLUMN_REVISION};
     const sdb_part *part = &index_def(q, index)->parts[i];
-    return (index_part){part->column, (sdb_collation)part->collation, part->desc};
+    return (index_part){part_column(part), (sdb_collation)part->collation, part->desc};
 }
 
 /* Whether SQLite has the values of a part in the order of the index. In a database of UTF-16 it compares
@@ -359,10 +359,10 @@ int path_distinct(const query *q, const path *p)
         return 0;
     for (int i = 0; i < p->n_ordered; i++) {
         index_part part = index_part_at(q, p->index, i);
-        bool is_same = part.collation == SDB_BINARY &&
+        bool is_same = part.column >= 0 && part.column < 63 && part.collation == SDB_BINARY &&
                        (column_is_numeric(q, part.column) ||
                         q->table->def->columns[part.column].affinity == AFFINITY_TEXT);
-        if (is_same && part.column < 63)
+        if (is_same)
             used &= ~((sqlite3_uint64)1 << part.column);
     }
     return used || p->n_ordered == p->n_eq ? 0 : p->n_ordered;

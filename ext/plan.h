@@ -18,8 +18,21 @@
 
 enum { PLAN_TEXT = 256 };
 
-/* As a column: of SDB_BY_REVISION. */
+/* As a column: the row's revision. */
 enum { COLUMN_REVISION = -3 };
+
+static inline int part_column(const sdb_part *part)
+{
+    return part->column == SDB_REVISION_COLUMN ? COLUMN_REVISION : part->column;
+}
+
+/* What a row has in a column of an index. */
+static inline sdb_value part_value(const sdb_table *table, const sdb_row *row, const sdb_part *part)
+{
+    if (part->column == SDB_REVISION_COLUMN)
+        return (sdb_value){.type = SDB_INTEGER, .u.i = (int64_t)sdb_row_revision(row)};
+    return sdb_row_value(table, row, part->column);
+}
 
 typedef enum {
     TERM_EQ = 1, /* = one value: NULL equals nothing */

@@ -76,6 +76,12 @@ typedef struct table_sql {
 int table_sql_parse(int argc, const char *const *argv, table_sql **out, char **err);
 void table_sql_free(table_sql *def); /* accepts NULL */
 
+/* The name of a column of an index. */
+static inline const char *part_name(const table_sql *def, const sdb_part *part)
+{
+    return part->column == SDB_REVISION_COLUMN ? "_revision" : def->columns[part->column].name;
+}
+
 /* Whether an argument is key=value. */
 bool table_sql_is_option(const char *argument);
 

@@ -77,7 +77,7 @@ static char *parts_print(const table_sql *def, const sdb_index_def *index)
 
     for (int i = 0; i < index->n_parts; i++) {
         const sdb_part *part = &index->parts[i];
-        sqlite3_str_appendf(text, "%s%s%s%s", i ? ", " : "", def->columns[part->column].name,
+        sqlite3_str_appendf(text, "%s%s%s%s", i ? ", " : "", part_name(def, part),
                             collation[part->collation], part->desc ? " DESC" : "");
     }
     return sqlite3_str_finish(text);

@@ -116,8 +116,11 @@ static void check_all(void)
 static span input_span(input *in)
 {
     uint8_t flags = input_byte(in);
-    return (span){flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, input_content(in),
-                  input_content(in), input_byte(in) % 14 - 1, input_byte(in) % 14 - 1};
+    span p = {flags & 1, flags & 2, flags & 4, flags & 8, flags & 16, input_content(in),
+              input_content(in), input_byte(in) % 14 - 1, input_byte(in) % 14 - 1};
+    p.lo.revision = (uint64_t)(p.lo_id + 1) * 3;
+    p.hi.revision = (uint64_t)(p.hi_id + 1) * 4;
+    return p;
 }
 
 static void view_close(view *v)

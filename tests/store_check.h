@@ -97,7 +97,7 @@ static void check_prefixes(sdb_cursor *cur, const shot *s, int wanted)
 /* The cursor stands on any index of the version; with rows sorted for it, on none that the table has. */
 static void check_sorted(sdb_cursor *cur, const shot *s, const span *p)
 {
-    static const kind SORTED[] = {BY_X_Y, BY_Y_NOCASE, BY_Y, BY_X};
+    static const kind SORTED[] = {BY_X_Y, BY_Y_NOCASE, BY_X_REVISION, BY_REVISION};
     kind k = SORTED[p->lo_id & 3];
     sdb_sorted *sorted;
     CHECK(sdb_sorted_new(cur, &DEFS[k], NULL, &sorted) == SDB_OK);

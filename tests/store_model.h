@@ -105,7 +105,8 @@ static int rank_net(int net)
 /* ---------------------------------------------------------------- indexes */
 
 /* The indexes that a table may have, in any order; BY_ID is index 0. A row's bits are those of x. */
-typedef enum { BY_ID, BY_X_Y, BY_Y_NOCASE, BY_Y, BY_X, BY_NET, BY_ONE_NET, BY_BIT, KINDS } kind;
+typedef enum { BY_ID, BY_X_Y, BY_Y_NOCASE, BY_Y, BY_X, BY_NET, BY_ONE_NET, BY_BIT, BY_REVISION,
+               BY_X_REVISION, KINDS } kind;
 
 static int bits_extract(void *ctx, const sdb_value *value, sdb_key_set *keys)
 {
@@ -126,7 +127,10 @@ static const sdb_part PARTS[KINDS][2] = {[BY_X_Y] = {{1, SDB_BINARY, true}, {2, 
                                          [BY_X] = {{1, SDB_BINARY, false}},
                                          [BY_NET] = {{3, SDB_BINARY, false}},
                                          [BY_ONE_NET] = {{3, SDB_BINARY, false}},
-                                         [BY_BIT] = {{1, SDB_BINARY, false}}};
+                                         [BY_BIT] = {{1, SDB_BINARY, false}},
+                                         [BY_REVISION] = {{SDB_REVISION_COLUMN, SDB_BINARY, false}},
+                                         [BY_X_REVISION] = {{1, SDB_BINARY, false},
+                                                            {SDB_REVISION_COLUMN, SDB_BINARY, true}}};
 static const sdb_index_def DEFS[KINDS] = {
     [BY_X_Y] = {.name = "xy", .n_parts = 2, .parts = PARTS[BY_X_Y]},
     [BY_Y_NOCASE] = {.name = "yn", .unique = true, .n_parts = 1, .parts = PARTS[BY_Y_NOCASE]},
@@ -136,7 +140,9 @@ static const sdb_index_def DEFS[KINDS] = {
     [BY_ONE_NET] = {.name = "one", .unique = true, .n_parts = 1, .parts = PARTS[BY_ONE_NET],
                     .kind = SDB_LPM},
     [BY_BIT] = {.name = "bit", .n_parts = 1, .parts = PARTS[BY_BIT], .kind = SDB_MULTI,
-                .extract = bits_extract}};
+                .extract = bits_extract},
+    [BY_REVISION] = {.name = "rev", .n_parts = 1, .parts = PARTS[BY_REVISION]},
+    [BY_X_REVISION] = {.name = "xrev", .n_parts = 2, .parts = PARTS[BY_X_REVISION]}};
 
 static bool is_lpm(kind k)
 {
@@ -151,7 +157,10 @@ static int rank_first(kind k, const content *c, int id)
         return id;
     case BY_X_Y:
     case BY_X:
+    case BY_X_REVISION:
         return c->x;
+    case BY_REVISION:
+        return (int)c->revision;
     case BY_NET:
     case BY_ONE_NET:
         return rank_net(c->net);
@@ -169,6 +178,8 @@ static int compare(kind k, const content *a, int id_a, const content *b, int id_
         c = -c;
     if (c == 0 && k == BY_X_Y)
         c = rank_first(BY_Y, a, id_a) - rank_first(BY_Y, b, id_b);
+    if (c == 0 && k == BY_X_REVISION)
+        c = rank_first(BY_REVISION, b, id_b) - rank_first(BY_REVISION, a, id_a);
     return c ? c : id_a - id_b;
 }
 
@@ -180,7 +191,10 @@ static sdb_value value_first(kind k, const content *c, int id)
         return (sdb_value){.type = SDB_INTEGER, .u.i = id};
     case BY_X_Y:
     case BY_X:
+    case BY_X_REVISION:
         return value_x(c->x);
+    case BY_REVISION:
+        return (sdb_value){.type = SDB_INTEGER, .u.i = (int64_t)c->revision};
     case BY_NET:
     case BY_ONE_NET:
         return value_net(c->net);

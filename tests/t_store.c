@@ -530,14 +530,19 @@ static void test_misuse(void **state)
     assert_int_equal(sdb_open(&db), SDB_OK);
     assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
     static const sdb_part bad_part = {9, SDB_BINARY, false};
+    static const sdb_part revision = {SDB_REVISION_COLUMN, SDB_BINARY, false};
     static const sdb_index_def bad[] = {
-        {.name = "i", .unique = false, .n_parts = 1, .parts = &bad_part}};
+        {.name = "i", .unique = false, .n_parts = 1, .parts = &bad_part},
+        {.name = "i", .unique = true, .n_parts = 1, .parts = &revision},
+        {.name = "i", .unique = false, .n_parts = 1, .parts = &revision, .kind = SDB_LPM}};
     static const sdb_index_def twice[] = {
         {.name = "i", .unique = false, .n_parts = 1, .parts = BY_U},
         {.name = "I", .unique = false, .n_parts = 1, .parts = BY_U}};
     sdb_table_def def = def_of("t");
-    def.n_indexes = 1, def.indexes = bad;
-    assert_int_equal(sdb_txn_create_table(txn, &def, &t), SDB_MISUSE);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        def.n_indexes = 1, def.indexes = bad + i;
+        assert_int_equal(sdb_txn_create_table(txn, &def, &t), SDB_MISUSE);
+    }
     def.n_indexes = 2, def.indexes = twice;
     assert_int_equal(sdb_txn_create_table(txn, &def, &t), SDB_EXISTS);
     def = def_of("t");
