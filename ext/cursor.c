@@ -151,11 +151,22 @@ static inline int row_set(cursor *cur, int rc)
     return rc < 0 ? error_core(cursor_vtable(cur), rc) : SQLITE_OK;
 }
 
+/* Have core fetch what the list's next values lead to. */
+static void list_look_ahead(const cursor *cur)
+{
+    int left = cur->n_list - cur->list_at;
+
+    if (left > 1)
+        (void)sdb_cursor_look_ahead(cur->core, cur->list + cur->list_at, left < BATCH ? (size_t)left : BATCH, NULL);
+}
+
 int cursor_advance(cursor *cur, int rc)
 {
     if (cur->n_filter)
         rc = filter_settle(cur, rc);
     while (rc == SDB_DONE && cur->list_at < cur->n_list) {
+        if (cur->list_at % BATCH == 0 && cur->list_term == 0)
+            list_look_ahead(cur);
         cur->eq[cur->list_term] = cur->list[cur->list_at++];
         rc = sdb_cursor_seek(cur->core, &cur->range);
         if (cur->n_filter)
