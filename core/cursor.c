@@ -467,18 +467,22 @@ int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out)
 
 enum { AHEAD_KEY = 64 };
 
-/* The key of a value, or what those of its rows begin with; 0: it has none, or has no room. */
-static size_t ahead_key(const sdb_cursor *cur, const sdb_value *v, uint8_t *out)
+/* The key of these values, or what those of its rows begin with; 0: it has none, or has no room. */
+static size_t ahead_key(const sdb_cursor *cur, const sdb_value *v, int n_eq, uint8_t *out)
 {
-    const sdb_index_def *def = &cur->index->def;
-    if (def->n_parts == 0) {
+    const sdb_part *part = cur->index->def.parts;
+    size_t len = 0;
+    if (cur->index->def.n_parts == 0) {
         if (v->type == SDB_INTEGER)
             sdb_key_put_rowid(out, v->u.i);
         return v->type == SDB_INTEGER ? SDB_ROWID_KEY : 0;
     }
-    if (v->type > SDB_BLOB || v->type == SDB_NULL || sdb_key_bound(v) > AHEAD_KEY)
-        return 0;
-    return (size_t)(sdb_key_put(out, v, def->parts->collation, def->parts->desc) - out);
+    for (const sdb_value *end = v + n_eq; v < end; v++, part++) {
+        if (v->type > SDB_BLOB || v->type == SDB_NULL || len + sdb_key_bound(v) > AHEAD_KEY)
+            return 0;
+        len = (size_t)(sdb_key_put(out + len, v, part->collation, part->desc) - out);
+    }
+    return len;
 }
 
 /* The row of a whole key that a probe has gone down with, or NULL. */
@@ -491,13 +495,14 @@ static const sdb_row *probe_row(const sdb_iter *it, const sdb_probe *p)
     return it->leaves->diff(it->leaves->ctx, leaf, p->key, p->len, &byte) == p->len && byte < 0 ? leaf : NULL;
 }
 
-static void leaves_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out)
+static void leaves_ahead(const sdb_cursor *cur, const sdb_value *values, int n_eq, size_t n,
+                         const sdb_row **out)
 {
     const sdb_iter *it = &cur->it;
     uint8_t key[SDB_GROUP][AHEAD_KEY];
     sdb_probe probes[SDB_GROUP];
-    for (size_t i = 0; i < n; i++)
-        probes[i] = (sdb_probe){.key = key[i], .len = ahead_key(cur, &values[i], key[i])};
+    for (size_t i = 0; i < n; i++, values += n_eq)
+        probes[i] = (sdb_probe){.key = key[i], .len = ahead_key(cur, values, n_eq, key[i])};
     sdb_group_descend(it->base, it->root, probes, n);
     for (size_t i = 0; i < n; i++)
         sdb_group_below(it->base, &probes[i], 0);
@@ -528,18 +533,23 @@ static void prefixes_ahead(const sdb_cursor *cur, const sdb_value *values, size_
             out[at[i]] = sdb_at(base, rows[i]);
 }
 
-bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out)
+bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, int n_eq, size_t n,
+                           const sdb_row **out)
 {
+    static_assert((int)SDB_GROUP == (int)SDB_LPM_TOGETHER, "one size of groups");
     const uint8_t *base = cur->it.base;
     bool is_lpm = cur->via == VIA_PREFIXES;
-    if (!cur->table || (!is_lpm && cur->via != VIA_LEAVES))
+    if (!cur->table || (!is_lpm && cur->via != VIA_LEAVES) || n_eq < 1 ||
+        n_eq > (cur->index->def.n_parts ? cur->index->def.n_parts : 1))
         return false;
     if ((is_lpm ? sdb_lpm_count(base, cur->lpm_root) : sdb_radix_count(base, cur->it.root)) < SDB_FEW)
         return false;
-    static_assert((int)SDB_GROUP == (int)SDB_LPM_TOGETHER, "one size of groups");
     for (size_t done = 0; done < n; done += SDB_GROUP) {
         size_t some = n - done < SDB_GROUP ? n - done : SDB_GROUP;
-        (is_lpm ? prefixes_ahead : leaves_ahead)(cur, values + done, some, out ? out + done : NULL);
+        if (is_lpm)
+            prefixes_ahead(cur, values + done, some, out ? out + done : NULL);
+        else
+            leaves_ahead(cur, values + done * (size_t)n_eq, n_eq, some, out ? out + done : NULL);
     }
     return true;
 }

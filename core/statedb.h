@@ -576,13 +576,14 @@ const sdb_row *sdb_cursor_row(const sdb_cursor *cur);
 ** unless `eq` is one key: in a range of keys a row may lie several times. */
 SDB_MUST int sdb_cursor_count(sdb_cursor *cur, const sdb_range *range, uint64_t *out);
 
-/* Fetch what look-ups of these n values, in the first column of the index that the cursor is open on, are
-** going to read, in no more time than a few of them would wait for it: for who knows which come next. In a
-** prefix index they are look-ups of the longest cover. It changes nothing, and the cursor does not move.
-** out, unless NULL: n rows, those of keys that only one row has, else NULL, and NULL too where a value is none
-** or so long that it is passed over. False: it is of no use, in a small index, a multi index or sdb_sorted rows.
-** No allocation. O(n × key length). */
-bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out);
+/* Fetch what n look-ups are going to read, in no more time than a few of them would wait for it: for who knows
+** which come next. values: those of the first n_eq columns of the index that the cursor is open on, n times; in
+** a prefix index one, and the look-up is of the longest cover. It changes nothing, and the cursor does not
+** move. out, unless NULL: n rows, those of keys that only one row has, else NULL, and NULL too where values are
+** none or so long that they are passed over. False: it is of no use, in a small index, a multi index or
+** sdb_sorted rows. No allocation. O(n × key length). */
+bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, int n_eq, size_t n,
+                           const sdb_row **out);
 
 /* An index that no table has, made for one reader: the rows of a version in the order of any
 ** definition (of radix kind; it need not be unique where it says so). The version is that of an open

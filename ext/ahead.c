@@ -2,10 +2,10 @@
 **
 ** A look-up in a large table waits for memory, twice or more, one wait after the other; that is most of the
 ** time of a join. Its outer side would know what comes: the next rows are there to be read. But SQLite hands
-** the inner side one value at a time, and does not say where it is from. So that is found out: when the
-** values that a cursor is given are, one time after the other, in one column of the row that another cursor
-** is at, it FOLLOWS that one. The LEADER then gathers some rows before xNext asks for them, and for each
-** follower core fetches what their values lead to, all at once (sdb_cursor_look_ahead).
+** the inner side one value at a time, and does not say where it is from. So that is found out: when what a
+** cursor is given is, one time after the other, in the same column of the row that another cursor is at (or
+** always the same number), it FOLLOWS that one. The LEADER then gathers some rows before xNext asks for them,
+** and for each follower core fetches what their values lead to, all at once (sdb_cursor_look_ahead).
 **
 ** Nothing is looked up for good: a wrong guess costs a little time, and who follows in vain - since the outer
 ** rows are filtered, say, before they are joined - is let go. A statement of few rows never comes so far.
@@ -27,7 +27,8 @@ enum {
 enum {
     COLUMNS = 63,    /* of a leader, that are considered */
     AHEAD_MIN = 8,   /* rows: a LIMIT may be near */
-    AHEAD_MAX = 64
+    AHEAD_MAX = 64,
+    AHEAD_DEPTH = 8  /* of followers of followers */
 };
 
 static sdb_value leader_value(const cursor *leader, const sdb_row *row, int bit)
@@ -63,6 +64,33 @@ static uint64_t columns_all(const cursor *leader)
     return ((uint64_t)2 << (n < COLUMNS ? n : COLUMNS)) - 1;
 }
 
+/* Whether all values may still come from the leader's rows, and one does. */
+static bool origins_fit(cursor *cur, const cursor *leader, const sdb_value *values)
+{
+    uint64_t any = 0;
+
+    for (int i = 0; i < cur->n_from; i++) {
+        origin *from = &cur->from[i];
+        from->columns = columns_with(leader, from->columns, &values[i]);
+        from->is_number &= values[i].type == SDB_INTEGER && values[i].u.i == from->number;
+        any |= from->columns;
+        if (!from->columns && !from->is_number)
+            return false;
+    }
+    return any;
+}
+
+/* The same, when nothing is known yet. */
+static bool origins_begin(cursor *cur, const cursor *leader, const sdb_value *values, int n)
+{
+    cur->n_from = n;
+    for (int i = 0; i < n; i++)
+        cur->from[i] = (origin){.columns = columns_all(leader),
+                                .is_number = values[i].type == SDB_INTEGER,
+                                .number = values[i].type == SDB_INTEGER ? values[i].u.i : 0};
+    return origins_fit(cur, leader, values);
+}
+
 /* Rows behind the one it is at can be gathered; or those of its own leader lead to its own. */
 static bool may_lead(const cursor *cur)
 {
@@ -87,7 +115,8 @@ static void follow(cursor *cur)
 {
     cursor *leader = cur->leader;
 
-    cur->columns &= -cur->columns; /* one of them will do */
+    for (int i = 0; i < cur->n_from; i++)
+        cur->from[i].columns &= -cur->from[i].columns; /* one of them will do */
     cur->follows = true;
     cur->n_before = cur->n_asked;
     leader->n_followers++;
@@ -98,49 +127,60 @@ static void follow(cursor *cur)
     }
 }
 
-void ahead_look(cursor *cur, const sdb_value *value)
+void ahead_look(cursor *cur, const sdb_value *values, int n)
 {
-    store *s = cursor_vtable(cur)->store;
     cursor *at = cur->leader;
 
     cur->look_at += cur->look_every;
-    if (at && may_lead(at) && (cur->columns = columns_with(at, cur->columns, value)) != 0) {
+    if (at && may_lead(at) && origins_fit(cur, at, values)) {
         if (!cur->follows && ++cur->n_right == SURE)
             follow(cur);
         return;
     }
-    if (cur->follows) {
+    if (cur->follows || n > AHEAD_EQ) {
         leave(cur);
         return;
     }
-    for (at = at ? at->next : s->open; at; at = at->next) {
-        cur->columns = at != cur && may_lead(at) ? columns_with(at, columns_all(at), value) : 0;
-        if (cur->columns)
-            break;
-    }
+    at = at ? at->next : cursor_vtable(cur)->store->open;
+    while (at && (at == cur || !may_lead(at) || !origins_begin(cur, at, values, n)))
+        at = at->next;
     cur->leader = at;
     cur->n_right = 1;
     if (!at)
         leave(cur);
 }
 
+/* What a follower is going to look up, one after the other. */
+static void values_ahead(const cursor *f, const sdb_row *const *rows, size_t n, sdb_value *out)
+{
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < f->n_from; k++) {
+            const origin *from = &f->from[k];
+            if (!rows[i])
+                *out++ = (sdb_value){.type = SDB_NULL};
+            else if (from->columns)
+                *out++ = leader_value(f->leader, rows[i], __builtin_ctzll(from->columns));
+            else
+                *out++ = (sdb_value){.type = SDB_INTEGER, .u.i = from->number};
+        }
+}
+
 /* Let those who follow the cursor, and those who follow them, look where its rows lead to. */
-static void rows_ahead(const cursor *leader, const sdb_row *const *rows, size_t n)
+static void rows_ahead(const cursor *leader, const sdb_row *const *rows, size_t n, int depth)
 {
     for (cursor *f = cursor_vtable(leader)->store->open; f; f = f->next) {
         const sdb_row *found[AHEAD_MAX];
-        sdb_value values[AHEAD_MAX];
+        sdb_value values[AHEAD_MAX * AHEAD_EQ];
+        bool has_followers = f->n_followers > 0 && depth < AHEAD_DEPTH;
         if (f->leader != leader || !f->follows || !f->is_open)
             continue;
-        int bit = __builtin_ctzll(f->columns);
-        for (size_t i = 0; i < n; i++)
-            values[i] = rows[i] ? leader_value(leader, rows[i], bit) : (sdb_value){.type = SDB_NULL};
+        values_ahead(f, rows, n, values);
         f->n_before = f->n_asked;
-        if (!sdb_cursor_look_ahead(f->core, values, n, f->n_followers ? found : NULL)) {
+        if (!sdb_cursor_look_ahead(f->core, values, f->n_from, n, has_followers ? found : NULL)) {
             f->look_every = 0; /* never again */
             leave(f);
-        } else if (f->n_followers) {
-            rows_ahead(f, found, n);
+        } else if (has_followers) {
+            rows_ahead(f, found, n, depth + 1);
         }
     }
 }
@@ -181,7 +221,7 @@ int ahead_next(cursor *cur)
     } while (cur->row && cur->n_gathered < cur->n_ahead);
     if (cur->n_ahead < AHEAD_MAX)
         cur->n_ahead *= 2;
-    rows_ahead(cur, cur->gathered, cur->n_gathered);
+    rows_ahead(cur, cur->gathered, cur->n_gathered, 0);
     cur->row = cur->n_gathered ? cur->gathered[0] : NULL;
     return SQLITE_OK;
 }

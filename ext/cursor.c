@@ -157,7 +157,8 @@ static void list_look_ahead(const cursor *cur)
     int left = cur->n_list - cur->list_at;
 
     if (left > 1)
-        (void)sdb_cursor_look_ahead(cur->core, cur->list + cur->list_at, left < BATCH ? (size_t)left : BATCH, NULL);
+        (void)sdb_cursor_look_ahead(cur->core, cur->list + cur->list_at, 1,
+                                    left < BATCH ? (size_t)left : BATCH, NULL);
 }
 
 int cursor_advance(cursor *cur, int rc)
@@ -289,8 +290,7 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     (void)idx_num;
     (void)argc;
     if (is_point_again(cur, p) && range_set_again(cur, argv)) {
-        if (p->path.n_eq == 1)
-            ahead_ask(cur, cur->eq);
+        ahead_ask(cur, cur->eq, p->path.n_eq);
         return row_set(cur, sdb_cursor_seek(cur->core, &cur->range));
     }
     cursor_clear(cur);

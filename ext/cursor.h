@@ -23,6 +23,16 @@ typedef struct filter {
     bool lets_text; /* the value is a number: SQLite may find that a text equals it */
 } filter;
 
+/* Where a value may come from that is looked up again and again: one of these columns of another cursor's rows
+** (bit 0 the rowid, 1 column 0 ..); or it is always this number. */
+typedef struct origin {
+    uint64_t columns;
+    bool is_number;
+    int64_t number;
+} origin;
+
+enum { AHEAD_EQ = 3 };
+
 struct cursor {
     sqlite3_vtab_cursor base; /* must be first */
     cursor *next;             /* in the store's list of open, idle or parked ones */
@@ -77,13 +87,14 @@ struct cursor {
     uint64_t n_behind;
 
     /* ahead.c: of the inner side of a join */
-    cursor *leader;      /* whose rows may say what this one is going to look up; or NULL */
-    bool follows;        /* they do, */
-    uint64_t columns;    /* in one of these columns: bit 0 the rowid, 1 column 0 .. */
-    int n_right;         /* so many times it was seen that they did */
-    uint32_t n_asked;    /* look-ups (is_point_again) */
-    uint32_t n_before;   /* those before the leader's rows were gathered last */
-    uint32_t look_at;    /* when there are so many, see whether the leader is right */
+    cursor *leader;       /* whose rows may say what this one is going to look up; or NULL */
+    bool follows;         /* they do */
+    origin from[AHEAD_EQ]; /* for each value of a look-up */
+    int n_from;
+    int n_right;          /* so many times it was seen that they did */
+    uint32_t n_asked;     /* look-ups (is_point_again) */
+    uint32_t n_before;    /* those before the leader's rows were gathered last */
+    uint32_t look_at;     /* when there are so many, see whether the leader is right */
     uint32_t look_every;
 
     /* And of the outer one. */
@@ -178,12 +189,12 @@ static inline bool is_watched(const cursor *cur)
 
 /* ---------------------------------------------------------------- ahead.c */
 
-/* The inner side of a join, again: a value is looked up, the only one. */
-void ahead_look(cursor *cur, const sdb_value *value);
-static inline void ahead_ask(cursor *cur, const sdb_value *value)
+/* The inner side of a join, again: n values are looked up, of the index's first columns. */
+void ahead_look(cursor *cur, const sdb_value *values, int n);
+static inline void ahead_ask(cursor *cur, const sdb_value *values, int n)
 {
     if (++cur->n_asked == cur->look_at)
-        ahead_look(cur, value);
+        ahead_look(cur, values, n);
 }
 
 /* xNext of one that is_ahead. */

@@ -161,7 +161,7 @@ int prefix_filter(cursor *cur, sqlite3_value *in)
             if (rc < 0)
                 return error_core(cursor_vtable(cur), rc);
             if (op == SDB_LONGEST)
-                ahead_ask(cur, &v);
+                ahead_ask(cur, &v, 1);
             return is_watched(cur) ? watch_prefix(cur, op, &v) : SQLITE_OK;
         }
     }

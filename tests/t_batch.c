@@ -181,26 +181,27 @@ static void test_look_ahead(void **state)
     static char room[N][TEXT];
     static const sdb_row *out[N + 1];
     static const struct {
-        int index;
-        bool is_whole; /* a value is a key of one row */
-    } cases[] = {{0, true}, {1, false}, {2, false}, {3, true}};
+        int index, n_eq;
+        bool is_whole; /* that is a key of one row */
+    } cases[] = {{0, 1, true}, {1, 1, false}, {2, 1, false}, {2, 2, true}, {3, 1, true}};
     fixture f;
 
     (void)state;
     fixture_open(&f, ROWS, 1);
-    assert_false(sdb_cursor_look_ahead(f.cur, &(sdb_value){.type = SDB_INTEGER}, 1, out)); /* it is not open */
+    assert_false(sdb_cursor_look_ahead(f.cur, &(sdb_value){.type = SDB_INTEGER}, 1, 1, out)); /* it is not open */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t n = 0; n <= N; n += 40) {
-            int index = cases[i].index;
+            int index = cases[i].index, n_eq = cases[i].n_eq;
             size_t n_hits = 0;
-            sdb_value v[N];
+            sdb_value v[2 * N];
             for (size_t k = 0; k < n; k++) {
                 uint64_t row = rnd(ROWS + ROWS / 8);
-                v[k] = (sdb_value){.type = SDB_INTEGER, .u.i = index ? (int64_t)row : rowid_of(row, 1)};
+                sdb_value *at = &v[k * (size_t)n_eq];
+                at[n_eq - 1] = (sdb_value){.type = SDB_INTEGER, .u.i = index ? (int64_t)row : rowid_of(row, 1)};
                 if (index > 1)
-                    v[k] = text_of(row, room[k]);
+                    at[0] = text_of(row, room[k]);
                 if (k % 50 == 7)
-                    v[k] = (sdb_value){.type = SDB_NULL};
+                    at[0] = (sdb_value){.type = SDB_NULL};
             }
             sdb_cursor *cur;
             assert_int_equal(sdb_cursor_new(f.db, &cur), SDB_OK);
@@ -208,14 +209,17 @@ static void test_look_ahead(void **state)
             assert_int_equal(sdb_cursor_seek(cur, &(sdb_range){0}), SDB_OK);
             const sdb_row *at = sdb_cursor_row(cur);
             out[n] = at; /* not to be written */
-            assert_true(sdb_cursor_look_ahead(cur, v, n, NULL));
-            assert_true(sdb_cursor_look_ahead(cur, v, n, out));
+            assert_false(sdb_cursor_look_ahead(cur, v, 0, 1, NULL));
+            assert_false(sdb_cursor_look_ahead(cur, v, index == 2 ? 3 : 2, 1, NULL));
+            assert_true(sdb_cursor_look_ahead(cur, v, n_eq, n, NULL));
+            assert_true(sdb_cursor_look_ahead(cur, v, n_eq, n, out));
             assert_ptr_equal(out[n], at);
             assert_ptr_equal(sdb_cursor_row(cur), at);
             sdb_cursor_free(cur);
             for (size_t k = 0; k < n; k++) {
-                bool is_short = v[k].type < SDB_TEXT || v[k].n < 20; /* longer text is passed over */
-                assert_ptr_equal(out[k], cases[i].is_whole && is_short ? single(&f, index, &v[k], 1) : NULL);
+                const sdb_value *key = &v[k * (size_t)n_eq];
+                bool is_short = key->type < SDB_TEXT || key->n < 15; /* longer text is passed over */
+                assert_ptr_equal(out[k], cases[i].is_whole && is_short ? single(&f, index, key, (uint16_t)n_eq) : NULL);
                 n_hits += out[k] != NULL;
             }
             assert_true(!n || (n_hits > 0) == cases[i].is_whole);
@@ -224,7 +228,7 @@ static void test_look_ahead(void **state)
 #ifndef SDB_EAGER
     fixture_open(&f, 100, 0);
     assert_int_equal(sdb_cursor_open(f.cur, f.snap, f.t, 0), SDB_OK);
-    assert_false(sdb_cursor_look_ahead(f.cur, &(sdb_value){.type = SDB_INTEGER}, 1, out)); /* it is small */
+    assert_false(sdb_cursor_look_ahead(f.cur, &(sdb_value){.type = SDB_INTEGER}, 1, 1, out)); /* it is small */
     fixture_close(&f);
 #endif
 }

@@ -112,7 +112,7 @@ static void assert_answers(sdb_cursor *cur, const model *m)
     }
     sdb_value ahead[] = {{.type = SDB_NULL}, v, net_value("nonsense"), v};
     const sdb_row *row[4];
-    if (sdb_cursor_look_ahead(cur, ahead, 4, row)) { /* always, where it is built with SDB_EAGER */
+    if (sdb_cursor_look_ahead(cur, ahead, 1, 4, row)) { /* always, where it is built with SDB_EAGER */
         int rc = sdb_cursor_seek_prefix(cur, SDB_LONGEST, &v, false);
         const sdb_row *first = sdb_cursor_row(cur);
         bool is_single = rc == SDB_OK && sdb_cursor_next(cur) == SDB_DONE;

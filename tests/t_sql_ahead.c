@@ -63,17 +63,26 @@ static int teardown(void **state)
     return 0;
 }
 
-/* "x>y.2 ": x follows column 2 of y (0: the rowid); for all that follow now, the newest cursor first. */
+/* "x>y.2 ": x follows column 2 of y (0: the rowid), "x>y.2=7 " that and the number 7; for all that follow now,
+** the newest cursor first. */
 static const char *following(void)
 {
     static char text[100];
     size_t n = 0;
 
     text[0] = '\0';
-    for (const cursor *f = c->stores->open; f; f = f->next)
-        if (f->follows)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s>%s.%d ", cursor_vtable(f)->name,
-                                  cursor_vtable(f->leader)->name, __builtin_ctzll(f->columns));
+    for (const cursor *f = c->stores->open; f; f = f->next) {
+        if (!f->follows)
+            continue;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s>%s", cursor_vtable(f)->name,
+                              cursor_vtable(f->leader)->name);
+        for (int i = 0; i < f->n_from; i++) {
+            const origin *from = &f->from[i];
+            n += (size_t)snprintf(text + n, sizeof text - n, from->columns ? ".%d" : "=%d",
+                                  from->columns ? __builtin_ctzll(from->columns) : (int)from->number);
+        }
+        n += (size_t)snprintf(text + n, sizeof text - n, " ");
+    }
     return text;
 }
 
@@ -151,8 +160,10 @@ static void test_who_follows(void **state)
         {"SELECT route.id FROM packet CROSS JOIN route ON statedb_lpm(net, dst)", "route>packet.1 "},
         {"SELECT b.c FROM packet CROSS JOIN route ON statedb_lpm(net, dst) CROSS JOIN b ON b.id = route.b",
          "b>route.3 route>packet.1 "},
-        /* nobody: the value is in no column, or in those of no table of ours; there are two; or it is opened
-        ** anew each time */
+        {"SELECT y.id FROM c x CROSS JOIN c y ON y.l = x.l AND y.k = x.k", "c>c.3.2 "},
+        {"SELECT a.id FROM a LEFT JOIN c ON c.l = a.x AND c.k = 7", "c>a.2=7 "},
+        {"SELECT a.id FROM a LEFT JOIN c ON c.l = 7 AND c.k = a.x", "c>a=7.2 "},
+        /* nobody: a value is in no column, or in those of no table of ours; or it is opened anew each time */
         {"SELECT b.c FROM a CROSS JOIN b ON b.id = a.b + 1", ""},
         {"SELECT b.c FROM native CROSS JOIN b ON b.id = native.b", ""},
         {"SELECT c.id FROM a CROSS JOIN c ON c.l = a.x AND c.k = a.x / 10", ""},
@@ -223,7 +234,7 @@ static void test_written_meanwhile(void **state)
     static const char *const writes[] = {
         "UPDATE b SET c = c + 1 - 1, t = t || '!'", "DELETE FROM c WHERE k % 2", "DELETE FROM a WHERE id > 100",
         "SAVEPOINT s; DELETE FROM b; ROLLBACK TO s", "INSERT INTO a SELECT -id, x, b, c, t FROM a",
-        "ROLLBACK TO start"}; /* what is read then has been undone */
+        "ROLLBACK TO start", "ROLLBACK; BEGIN; SAVEPOINT start"}; /* what is read then has been undone */
     outcome all = run(SQL, INT64_MAX);
 
     (void)state;
