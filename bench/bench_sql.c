@@ -180,9 +180,9 @@ static void set_k_and_v(sqlite3_stmt *stmt, size_t i)
 /* ---------------------------------------------------------------- the work */
 
 /* How often the statement runs: for each row once, for n_some of them once, MANY times, or for
-** MANY / 50 ranges. A run of the last two is an operation for each row, of t or of outside, and
-** there are as many as make MANY operations. */
-enum { ALL, ONCE, POINT, RANGES, SCAN, JOIN };
+** MANY / 50 ranges. A run of the others is an operation for each row, of t or of outside; of the last
+** there is one, and of the two before as many as make MANY operations. */
+enum { ALL, ONCE, POINT, RANGES, SCAN, JOIN, WHOLE };
 enum { AUTOCOMMIT, TXN };
 
 #define ADD(table) "INSERT INTO " table " VALUES (?1, ?2, ?3)"
@@ -224,6 +224,9 @@ static const struct work {
     {"INSERT, autocommit", 0, ONCE, AUTOCOMMIT, set_new_row, ADD("t"), "", TABLE("t")},
     {"DELETE by id, one txn", .20, ONCE, TXN, set_id, "DELETE FROM t WHERE id = ?1", "",
      TABLE("t")},
+    {"UPDATE of all rows, a row", 0, WHOLE, AUTOCOMMIT, NULL, "UPDATE t SET v = substr(v, 1)", "",
+     TABLE("t")},
+    {"DELETE of all rows, a row", 0, WHOLE, AUTOCOMMIT, NULL, "DELETE FROM u", "", TABLE("t")},
 };
 enum { WORKS = sizeof WORK / sizeof *WORK };
 
@@ -255,9 +258,9 @@ static uint64_t answer(sqlite3 *db, const char *sql, const char *columns)
 /* Nanoseconds an operation; *sum stands for what was read, or for what became of the table. */
 static double work_do(const struct work *w, sqlite3 *db, uint64_t *sum)
 {
-    const size_t runs_of[] = {n, n_some, MANY, MANY / 50, 1 + MANY / n, 1 + MANY / n_some};
+    const size_t runs_of[] = {n, n_some, MANY, MANY / 50, 1 + MANY / n, 1 + MANY / n_some, 1};
     size_t runs = runs_of[w->runs];
-    size_t operations = w->runs == SCAN ? runs * n : w->runs == JOIN ? runs * n_some : runs;
+    size_t operations = runs * (w->runs == SCAN || w->runs == WHOLE ? n : w->runs == JOIN ? n_some : 1);
     sqlite3_stmt *stmt = prepare(db, w->sql);
     *sum = 0;
     double start = now();

@@ -133,9 +133,9 @@ int sdb_key_set_add(sdb_key_set *keys, const sdb_value *value);
 ** may not call into the store. Text in the value is not always followed by a NUL. */
 typedef int sdb_extract_fn(void *ctx, const sdb_value *value, sdb_key_set *keys);
 
-/* One column of an index. Not only those of the table: a radix index that is not unique may have the row's
-** revision too (sdb_row_revision), so that what was written since can be found, behind other columns as well.
-** Every write of a row changes it. */
+/* One column of an index: of the table's, or, in a radix index that is not unique, the row's revision
+** (sdb_row_revision), by which what was written since is found, behind other columns too. Every write of a row
+** changes its revision, and its place in such an index. */
 enum { SDB_REVISION_COLUMN = 0xffff };
 typedef struct sdb_part {
     uint16_t column;   /* position in the table, or SDB_REVISION_COLUMN */

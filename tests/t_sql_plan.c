@@ -218,6 +218,8 @@ static void test_no_allocation_in_steady_state(void **state)
         "SELECT * FROM few JOIN big ON big.k = few.x",
         "SELECT * FROM few JOIN big ON big.text = few.t",
         "SELECT * FROM few JOIN big ON big.text = few.t AND big.half = few.x / 2",
+        "SELECT y.k FROM big x CROSS JOIN big y ON y.id = x.half", /* they are fetched ahead */
+        "SELECT z.k FROM big x CROSS JOIN big y ON y.k = x.half CROSS JOIN big z ON z.id = y.k",
         "SELECT * FROM big WHERE k IN (SELECT x FROM few)",
         "SELECT DISTINCT few FROM big",
         "SELECT few, count(*) FROM big GROUP BY few",
