@@ -145,6 +145,17 @@ void sdb_reclaim_left(sdb_table *t, bool (*is_seen)(const void *ctx, uint64_t fr
     }
 }
 
+/* Nobody comes to see a left version who has not seen it already: as with the dead, what counts is the newest pin
+** that may. Pins of cursors that outlive their transactions come late, and one of them, on another table, may
+** have a number among the version's; nodes that the version hangs on do not wait for that. */
+static void left_settle(sdb_table *t, const sdb_pins *pins)
+{
+    for (sdb_version *v = t->reclaim.left; v; v = v->next) {
+        size_t below = pins_below(pins, v->died);
+        v->died = below ? pins->at[below - 1] + 1 : 0;
+    }
+}
+
 static bool is_pinned(const void *ctx, uint64_t from, uint64_t to)
 {
     return sdb_pins_within(ctx, from, to);
@@ -154,6 +165,7 @@ void sdb_reclaim_run(sdb_table *t, const sdb_pins *pins, sdb_links *dead, uint64
                      sdb_dead **room)
 {
     if (!pins->is_short) {
+        left_settle(t, pins);
         sdb_reclaim_left(t, is_pinned, pins); /* first: it reads nodes that only pins now gone kept */
         waiting_run(t, pins);
         dead_run(t, pins);

@@ -118,7 +118,7 @@ static void follow(cursor *cur)
     for (int i = 0; i < cur->n_from; i++)
         cur->from[i].columns &= -cur->from[i].columns; /* one of them will do */
     cur->follows = true;
-    cur->n_before = cur->n_asked;
+    cur->n_before = cur->n_asked - AHEAD_MAX; /* the rows that are gathered now are not for it to answer for */
     leader->n_followers++;
     if (!leader->is_ahead && !leader->follows) {
         leader->is_ahead = true;
@@ -132,7 +132,7 @@ void ahead_look(cursor *cur, const sdb_value *values, int n)
     cursor *at = cur->leader;
 
     cur->look_at += cur->look_every;
-    if (at && may_lead(at) && origins_fit(cur, at, values)) {
+    if (at && n == cur->n_from && may_lead(at) && origins_fit(cur, at, values)) {
         if (!cur->follows && ++cur->n_right == SURE)
             follow(cur);
         return;
@@ -209,7 +209,7 @@ int ahead_next(cursor *cur)
     cur->n_gathered = cur->gathered_at = 0;
     if (cur->n_followers == 0) {
         cur->is_ahead = false;
-        cur->is_plain = !cur->n_filter && !cur->n_list;
+        cur->is_plain = !cur->n_filter && !cur->n_list && !cur->n_behind;
         return cursor_advance(cur, sdb_cursor_next(cur->core));
     }
     do {

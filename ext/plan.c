@@ -115,7 +115,9 @@ static void writer_add_equals(writer *w)
         }
         w->is_inexact |= !column_is_numeric(q, column) ||
                          (w->path->index && !constraint_has_collation(q, k, part.collation));
-        bool is_exact = !w->is_inexact && !(is_list && (w->path->n_filter || path_may_widen(q, w->path)));
+        bool is_left_out = column < 0 && w->path->n_filter; /* of the automatic path, which has columns only */
+        bool is_exact = !w->is_inexact && !is_left_out &&
+                        !(is_list && (w->path->n_filter || path_may_widen(q, w->path)));
         int16_t arg = writer_use(w, k, is_exact);
         *w->term++ = (plan_term){.column = (int16_t)column, .arg = arg, .op = (uint8_t)is};
         w->plan->path.n_eq++;

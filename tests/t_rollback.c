@@ -72,8 +72,59 @@ static void test_sweep_from(void **state)
     assert_int_equal(sdb_mem_blocks(), 0);
 }
 
+/* What a transaction has left behind under its cursor hangs on nodes of the table. Another transaction's cursor
+** on another table, opened meanwhile and open longer, sees neither: they must go in the right order all the same. */
+static void test_left_beside_others(void **state)
+{
+    (void)state;
+    enum { ROWS = 400 };
+    sdb_db *db;
+    sdb_txn *txn, *other;
+    sdb_cursor *cur, *on_a, *on_b;
+    int savepoint;
+    assert_int_equal(sdb_open(&db), SDB_OK);
+    assert_int_equal(sdb_cursor_new(db, &cur), SDB_OK);
+    assert_int_equal(sdb_cursor_new(db, &on_a), SDB_OK);
+    assert_int_equal(sdb_cursor_new(db, &on_b), SDB_OK);
+    assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+    sdb_table *a = create(txn, "a"), *b = create(txn, "b");
+    for (int i = 1; i <= ROWS; i++) {
+        put(txn, a, i, i);
+        put(txn, b, i, i);
+    }
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+
+    assert_int_equal(sdb_txn_begin(db, &other), SDB_OK);
+    put(other, a, 1, 2);
+    assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+    put(txn, b, 300, 1);
+    assert_int_equal(sdb_cursor_open_txn(cur, txn, b, 0), SDB_OK);
+    assert_int_equal(sdb_txn_savepoint(other, &savepoint), SDB_OK); /* what it writes now has a later number, */
+    put(other, a, 2, 3);
+    put(txn, b, 1, 2); /* and this a later one still */
+    sdb_txn_abort(txn);
+
+    assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+    put(txn, b, 22, 1); /* the nodes above it die */
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+    assert_int_equal(sdb_cursor_open_txn(on_a, other, a, 0), SDB_OK);
+    assert_int_equal(sdb_cursor_open_txn(on_b, other, b, 0), SDB_OK);
+    put(other, a, 3, 4);
+    assert_int_equal(sdb_txn_commit(other), SDB_OK);
+    assert_int_equal(sdb_cursor_seek(cur, &(sdb_range){0}), SDB_OK);
+    assert_int_equal(sdb_row_value(b, sdb_cursor_row(cur), 1).u.i, 1);
+    sdb_cursor_free(cur);
+    sdb_cursor_free(on_b);
+    assert_sound(sdb_check(db));
+    sdb_cursor_free(on_a);
+    assert_sound(sdb_check(db));
+    sdb_unref(db);
+    assert_int_equal(sdb_mem_blocks(), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sweep_from)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sweep_from),
+                                       cmocka_unit_test(test_left_beside_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
