@@ -76,14 +76,8 @@ static void group_find(const sdb_version *v, int index, sdb_probe *probes, size_
     const uint8_t *base = v->table->arena.base;
     const sdb_leaves *leaves = &v->set->at[index]->leaves;
     sdb_group_descend(base, v->root[index], probes, n);
-    for (size_t i = 0; i < n; i++) {
-        const sdb_probe *p = &probes[i];
-        const void *leaf = p->link ? sdb_at(base, p->link) : NULL;
-        int byte;
-        bool is_hit =
-            leaf && leaves->diff(leaves->ctx, leaf, p->key, p->len, &byte) == p->len && byte < 0;
-        out[i] = is_hit ? leaf : NULL;
-    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = sdb_probe_leaf(leaves, base, &probes[i]);
 }
 
 void sdb_snapshot_get_many(const sdb_snapshot *snap, const sdb_table *table, const int64_t *rowids,

@@ -20,6 +20,15 @@ typedef struct sdb_probe {
 ** being fetched when it returns. O(n × key length). */
 void sdb_group_descend(const uint8_t *base, sdb_link root, sdb_probe *probes, size_t n);
 
+/* The leaf that has the key of a probe which has gone down, or NULL. */
+static inline const void *sdb_probe_leaf(const sdb_leaves *leaves, const uint8_t *base, const sdb_probe *p)
+{
+    const void *leaf = p->link ? sdb_at(base, p->link) : NULL;
+    int byte;
+    bool is_hit = leaf && leaves->diff(leaves->ctx, leaf, p->key, p->len, &byte) == p->len && byte < 0;
+    return is_hit ? leaf : NULL;
+}
+
 /* Where its key has ended above others, fetch the first of these: their nodes and leaves (depth 0); then what
 ** is below these nodes (depth 1). */
 void sdb_group_below(const uint8_t *base, const sdb_probe *p, int depth);

@@ -485,16 +485,6 @@ static size_t ahead_key(const sdb_cursor *cur, const sdb_value *v, int n_eq, uin
     return len;
 }
 
-/* The row of a whole key that a probe has gone down with, or NULL. */
-static const sdb_row *probe_row(const sdb_iter *it, const sdb_probe *p)
-{
-    int byte;
-    if (!p->link)
-        return NULL;
-    const void *leaf = sdb_at(it->base, p->link);
-    return it->leaves->diff(it->leaves->ctx, leaf, p->key, p->len, &byte) == p->len && byte < 0 ? leaf : NULL;
-}
-
 static void leaves_ahead(const sdb_cursor *cur, const sdb_value *values, int n_eq, size_t n,
                          const sdb_row **out)
 {
@@ -509,7 +499,7 @@ static void leaves_ahead(const sdb_cursor *cur, const sdb_value *values, int n_e
     for (size_t i = 0; i < n; i++) {
         sdb_group_below(it->base, &probes[i], 1);
         if (out)
-            out[i] = probe_row(it, &probes[i]);
+            out[i] = sdb_probe_leaf(it->leaves, it->base, &probes[i]);
     }
 }
 
@@ -517,9 +507,9 @@ static void leaves_ahead(const sdb_cursor *cur, const sdb_value *values, int n_e
 static void prefixes_ahead(const sdb_cursor *cur, const sdb_value *values, size_t n, const sdb_row **out)
 {
     const uint8_t *base = cur->it.base;
-    sdb_prefix prefix[SDB_LPM_TOGETHER];
-    sdb_link rows[SDB_LPM_TOGETHER];
-    size_t at[SDB_LPM_TOGETHER], n_prefixes = 0;
+    sdb_prefix prefix[SDB_GROUP];
+    sdb_link rows[SDB_GROUP];
+    size_t at[SDB_GROUP], n_prefixes = 0;
     for (size_t i = 0; i < n; i++) {
         if (out)
             out[i] = NULL;
@@ -536,7 +526,6 @@ static void prefixes_ahead(const sdb_cursor *cur, const sdb_value *values, size_
 bool sdb_cursor_look_ahead(const sdb_cursor *cur, const sdb_value *values, int n_eq, size_t n,
                            const sdb_row **out)
 {
-    static_assert((int)SDB_GROUP == (int)SDB_LPM_TOGETHER, "one size of groups");
     const uint8_t *base = cur->it.base;
     bool is_lpm = cur->via == VIA_PREFIXES;
     if (!cur->table || (!is_lpm && cur->via != VIA_LEAVES) || n_eq < 1 ||

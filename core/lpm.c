@@ -224,10 +224,10 @@ sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p)
 
 void sdb_lpm_match_all(const uint8_t *base, sdb_link root, const sdb_prefix *p, size_t n, sdb_link *out)
 {
-    sdb_lpm_key key[SDB_LPM_TOGETHER];
-    search s[SDB_LPM_TOGETHER], *under_way[SDB_LPM_TOGETHER];
+    sdb_lpm_key key[SDB_GROUP];
+    search s[SDB_GROUP], *under_way[SDB_GROUP];
     size_t left = root ? n : 0;
-    assert(n <= SDB_LPM_TOGETHER);
+    assert(n <= SDB_GROUP);
     for (size_t i = 0; i < n; i++) {
         sdb_lpm_key_init(&key[i], &p[i]);
         s[i] = (search){.link = root, .pos = SDB_LPM_ROOT};

@@ -38,8 +38,8 @@
 #ifndef SDB_LPM_H
 #define SDB_LPM_H
 
+#include "batch.h"
 #include "prefix.h"
-#include "radix.h"
 
 enum {
     SDB_LPM_STRIDE = 5,
@@ -71,9 +71,8 @@ size_t sdb_lpm_size(const void *node);
 sdb_link sdb_lpm_get(const uint8_t *base, sdb_link root, const sdb_prefix *p);
 sdb_link sdb_lpm_match(const uint8_t *base, sdb_link root, const sdb_prefix *p);
 
-/* The second for n prefixes, at most SDB_LPM_TOGETHER, that wait for memory together; what the links lead to is
+/* The second for n prefixes, at most SDB_GROUP, that wait for memory together; what the links lead to is
 ** being fetched when it returns. */
-enum { SDB_LPM_TOGETHER = 64 };
 void sdb_lpm_match_all(const uint8_t *base, sdb_link root, const sdb_prefix *p, size_t n, sdb_link *out);
 
 /* What one put or del may allocate, in bytes, and retire, in links. */

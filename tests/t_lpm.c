@@ -160,7 +160,7 @@ static void assert_version(const tree *t, sdb_link root, const model *m)
 /* Many at once give what one by one does. */
 static void assert_matches(const tree *t, sdb_link root, const sdb_prefix *p, size_t n)
 {
-    sdb_link out[SDB_LPM_TOGETHER + 1];
+    sdb_link out[SDB_GROUP + 1];
     out[n] = 77; /* not to be written */
     sdb_lpm_match_all(t->arena.base, root, p, n, out);
     for (size_t i = 0; i < n; i++)
@@ -711,7 +711,7 @@ static void test_table(void **state)
     assert_version(&t, t.root, &m);
     print_message("%zu prefixes, %.2f bytes each\n", m.n, (double)t.arena.live / (double)m.n);
     assert_true(t.arena.live < m.n * 16);
-    sdb_prefix some[SDB_LPM_TOGETHER];
+    sdb_prefix some[SDB_GROUP];
     for (int i = 0; i < 300000; i++) { /* addresses and networks near those of the table, and any */
         sdb_prefix p = m.at[rnd(m.n)].prefix;
         unsigned full = sdb_family_bits(p.family),
@@ -721,9 +721,9 @@ static void test_table(void **state)
             p.addr[bit / 8] ^= (uint8_t)(rnd(2) << (7 - bit % 8));
         sdb_prefix_cut(&p, rnd(4) ? full : (unsigned)rnd(full + 1));
         assert_int_equal(sdb_lpm_match(t.arena.base, t.root, &p), table_match(&m, parent, &p));
-        some[i % SDB_LPM_TOGETHER] = p;
-        if (i % 999 == 0 && i > SDB_LPM_TOGETHER)
-            assert_matches(&t, t.root, some, rnd(SDB_LPM_TOGETHER + 1));
+        some[i % SDB_GROUP] = p;
+        if (i % 999 == 0 && i > SDB_GROUP)
+            assert_matches(&t, t.root, some, rnd(SDB_GROUP + 1));
     }
     tree_freeze(&t);
     shuffle(order, m.n);
