@@ -145,9 +145,9 @@ void sdb_reclaim_left(sdb_table *t, bool (*is_seen)(const void *ctx, uint64_t fr
     }
 }
 
-/* Nobody comes to see a left version who has not seen it already: as with the dead, what counts is the newest pin
-** that may. Pins of cursors that outlive their transactions come late, and one of them, on another table, may
-** have a number among the version's; nodes that the version hangs on do not wait for that. */
+/* As with the dead, what counts for a left version is the newest pin that may see it, of those there are now. One
+** that comes later, of a cursor on another table, may have a number between; what the version hangs on would
+** not wait for that. */
 static void left_settle(sdb_table *t, const sdb_pins *pins)
 {
     for (sdb_version *v = t->reclaim.left; v; v = v->next) {

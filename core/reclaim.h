@@ -14,8 +14,10 @@
 ** Epochs and LMDB's oldest-reader rule keep all of that too.
 **
 ** A dead object waits at the newest pin that may see it, and is looked at again only when that pin
-** has gone; then it is freed, or waits at the next older one. Pins are only ever made at the newest
-** commit, so none appears below. Each object is looked at once for each pin that has kept it.
+** has gone; then it is freed, or waits at the next older one. Pins are made at the newest commit, so none
+** that sees it appears below; only the numbers of cursors that outlive their transactions do, and these see
+** nothing of a table but what they held in it already. Each object is looked at once for each pin that has
+** kept it.
 **
 ** All of it is guarded by the table's write lock. Nothing here can fail: where there is no memory to
 ** sort the dead by, they stay in the list they are in and are looked at again the next time. */
@@ -58,9 +60,10 @@ typedef struct sdb_reclaim {
     size_t n, room;
     sdb_dead *dead;           /* not yet looked at */
     struct sdb_version *left; /* states that were rolled back under an open cursor: what was made
-                              ** after `born`, until no pin lies between that and `died`. Oldest
-                              ** first, and freed in this order: a state may hang on nodes that a
-                              ** later rollback has left behind, and freeing looks at those. */
+                              ** after `born`, until no pin lies between that and `died`, which comes
+                              ** down to the newest pin that does, as for the dead. Oldest first, and
+                              ** freed in this order: a state may hang on nodes that a later rollback
+                              ** has left behind, and freeing looks at those. */
     _Atomic uint64_t bytes;   /* of all objects that wait */
 } sdb_reclaim;
 
