@@ -33,7 +33,7 @@ enum {
 
 static sdb_value leader_value(const cursor *leader, const sdb_row *row, int bit)
 {
-    return cursor_value(leader, row, bit - 1);
+    return row_value(leader->table, row, bit - 1);
 }
 
 static bool value_is_same(const sdb_value *a, const sdb_value *b)

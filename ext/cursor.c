@@ -11,23 +11,14 @@ enum { BATCH = 64 }; /* of a list's values, looked up at once */
 
 /* ---------------------------------------------------------------- rows in another order */
 
-sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column)
-{
-    if (column == COLUMN_REVISION)
-        return (sdb_value){.type = SDB_INTEGER, .u.i = (int64_t)sdb_row_revision(row)};
-    if (column < 0)
-        return (sdb_value){.type = SDB_INTEGER, .u.i = sdb_row_rowid(row)};
-    return sdb_row_value(cur->table, row, column);
-}
-
 static int row_compare(const cursor *cur, const sdb_row *a, const sdb_row *b)
 {
     const plan *p = cur->plan;
     const column_sql *columns = cursor_vtable(cur)->def->columns;
 
     for (const plan_term *t = p->order, *end = t + p->n_order; t < end; t++) {
-        sdb_value x = cursor_value(cur, a, t->column);
-        sdb_value y = cursor_value(cur, b, t->column);
+        sdb_value x = row_value(cur->table, a, t->column);
+        sdb_value y = row_value(cur->table, b, t->column);
         int c = value_compare(&x, &y, t->column < 0 ? SDB_BINARY : columns[t->column].collation);
         if (c)
             return t->desc ? -c : c;
@@ -109,7 +100,7 @@ int cursor_scan(cursor *cur, int (*see)(cursor *, const sdb_row *, const sdb_val
     int core_rc = sdb_cursor_seek(cur->core, &all);
     for (size_t n = 1; core_rc == SDB_OK; n++, core_rc = sdb_cursor_next(cur->core)) {
         const sdb_row *row = sdb_cursor_row(cur->core);
-        sdb_value v = cursor_value(cur, row, p->path.range_column);
+        sdb_value v = row_value(cur->table, row, p->path.range_column);
         rc = see(cur, row, &v, arg);
         if (rc == SQLITE_OK && n % STOP_EVERY == 0 && conn_is_interrupted(cursor_vtable(cur)->conn))
             rc = SQLITE_INTERRUPT;

@@ -122,9 +122,6 @@ static inline affinity column_affinity(const cursor *cur, int column)
     return column == def->rowid_column || column < 0 ? AFFINITY_INTEGER : def->columns[column].affinity;
 }
 
-/* The value of a row in a column; -1: the rowid; COLUMN_REVISION. */
-sdb_value cursor_value(const cursor *cur, const sdb_row *row, int column);
-
 /* snapshot_sql.c: let the cursor go to the snapshot of this name, or with NULL to the present, core being
 ** closed. */
 int past_set(cursor *cur, const char *name);

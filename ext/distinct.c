@@ -15,8 +15,8 @@ static bool is_same(const cursor *cur, const sdb_row *a, const sdb_row *b)
     const sdb_part *part = cur->path->def.parts;
 
     for (int i = cur->plan->n_distinct - 1; i >= cur->path->n_eq; i--) {
-        sdb_value x = part_value(cur->table, a, &part[i]);
-        sdb_value y = part_value(cur->table, b, &part[i]);
+        sdb_value x = row_value(cur->table, a, part_column(&part[i]));
+        sdb_value y = row_value(cur->table, b, part_column(&part[i]));
         if (value_compare(&x, &y, (sdb_collation)part[i].collation) != 0)
             return false;
     }
@@ -34,8 +34,8 @@ static void range_behind(cursor *cur, const sdb_row *row, int n)
     if (n > cur->path->n_eq)
         cur->range.lower = cur->range.upper = NULL;
     for (int i = cur->path->n_eq; i < n; i++)
-        cur->eq[i] = part_value(cur->table, row, &part[i]);
-    cur->behind = part_value(cur->table, row, &part[n]);
+        cur->eq[i] = row_value(cur->table, row, part_column(&part[i]));
+    cur->behind = row_value(cur->table, row, part_column(&part[n]));
     cur->range.n_eq = (uint16_t)n;
     if (is_up) {
         cur->range.lower = &cur->behind;

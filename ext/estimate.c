@@ -47,7 +47,7 @@ static int sample_at(sdb_cursor *cur, const vtable *t, const sdb_index_def *def,
     if (rc != SDB_OK)
         return rc;
     for (int i = 0; i < n_eq; i++)
-        eq[i] = part_value(t->table, sdb_cursor_row(cur), &def->parts[i]);
+        eq[i] = row_value(t->table, sdb_cursor_row(cur), part_column(&def->parts[i]));
     return sdb_cursor_count(cur, &(sdb_range){.eq = eq, .n_eq = (uint16_t)n_eq}, out);
 }
 

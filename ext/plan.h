@@ -26,12 +26,13 @@ static inline int part_column(const sdb_part *part)
     return part->column == SDB_REVISION_COLUMN ? COLUMN_REVISION : part->column;
 }
 
-/* What a row has in a column of an index. */
-static inline sdb_value part_value(const sdb_table *table, const sdb_row *row, const sdb_part *part)
+/* The value of a row in a column; -1: the rowid; COLUMN_REVISION. */
+static inline sdb_value row_value(const sdb_table *table, const sdb_row *row, int column)
 {
-    if (part->column == SDB_REVISION_COLUMN)
-        return (sdb_value){.type = SDB_INTEGER, .u.i = (int64_t)sdb_row_revision(row)};
-    return sdb_row_value(table, row, part->column);
+    if (column >= 0)
+        return sdb_row_value(table, row, column);
+    int64_t number = column == COLUMN_REVISION ? (int64_t)sdb_row_revision(row) : sdb_row_rowid(row);
+    return (sdb_value){.type = SDB_INTEGER, .u.i = number};
 }
 
 typedef enum {
