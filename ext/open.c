@@ -355,10 +355,10 @@ static void core_move(cursor *to, const cursor *from)
 
 static void core_swap(cursor *a, cursor *b)
 {
-    cursor was_a = *a, was_b = *b;
+    cursor was = *a;
 
-    core_move(a, &was_b);
-    core_move(b, &was_a);
+    core_move(a, b);
+    core_move(b, &was);
 }
 
 /* Whether core, left open by another statement, is open on what is to be read now. */
