@@ -148,8 +148,8 @@ static void list_look_ahead(const cursor *cur)
     int left = cur->n_list - cur->list_at;
 
     if (left > 1)
-        (void)sdb_cursor_look_ahead(cur->core, cur->list + cur->list_at, 1,
-                                    left < BATCH ? (size_t)left : BATCH, NULL);
+        sdb_cursor_look_ahead(cur->core, cur->list + cur->list_at, 1, left < BATCH ? (size_t)left : BATCH,
+                              NULL);
 }
 
 int cursor_advance(cursor *cur, int rc)

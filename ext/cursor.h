@@ -1,5 +1,5 @@
 /* cursor.h - a cursor of ours: open.c opens it, cursor.c moves it, range.c sets what it is to find,
-** automatic.c gives it an index that the table has not. */
+** automatic.c gives it an index that the table has not, ahead.c has fetched what it is to find next. */
 #ifndef STATEDB_CURSOR_H
 #define STATEDB_CURSOR_H
 
@@ -92,7 +92,7 @@ struct cursor {
     origin from[AHEAD_EQ]; /* for each value of a look-up */
     int n_from;
     int n_right;          /* so many times it was seen that they did */
-    uint32_t n_asked;     /* look-ups (is_point_again) */
+    uint32_t n_asked;     /* look-ups (ahead_ask) */
     uint32_t n_before;    /* those before the leader's rows were gathered last */
     uint32_t look_at;     /* when there are so many, see whether the leader is right */
     uint32_t look_every;
