@@ -81,7 +81,8 @@ SDB_MUST int sdb_index_row_key(const sdb_index *index, const sdb_row *row, sdb_b
 SDB_MUST int sdb_index_prefix(const sdb_index *index, const sdb_value *eq, int n_eq, sdb_buf *out,
                               bool *is_key);
 
-/* The row of a rowid in index 0, or 0. */
+/* The row of a rowid in index 0, or 0. Where rowids are dense the path to a row spells all of its rowid; then
+** the row itself, which is far among many, is not looked at, and comes while the caller does other things. */
 sdb_link sdb_index_row(const uint8_t *base, sdb_link root, int64_t rowid);
 
 /* The half-open range of keys [lo, hi) that a range of values means: lo is out[0..*n_lo), hi is what

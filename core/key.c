@@ -14,17 +14,10 @@ enum { TAG_NULL = 0x10, TAG_NUMBER = 0x20, TAG_TEXT = 0x30, TAG_BLOB = 0x40 };
 /* ---------------------------------------------------------------- words */
 
 /* Compilers make one load and a byte swap of this. */
-static inline uint64_t word_load(const uint8_t *p)
-{
-    return (uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 |
-           (uint64_t)p[3] << 32 | (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 |
-           (uint64_t)p[6] << 8 | (uint64_t)p[7];
-}
-
 /* The swap, if this machine needs one, is its own inverse. */
 static inline uint8_t *word_store(uint8_t *out, uint64_t word)
 {
-    word = word_load((const uint8_t *)&word);
+    word = sdb_key_word((const uint8_t *)&word);
     memcpy(out, &word, 8);
     return out + 8;
 }
@@ -32,7 +25,7 @@ static inline uint8_t *word_store(uint8_t *out, uint64_t word)
 /* As many of p[i..n) as a word takes, then zeros; there are one at least, and n is 8 or more. */
 static inline uint64_t word_load_from(const uint8_t *p, size_t n, size_t i)
 {
-    return n - i >= 8 ? word_load(p + i) : word_load(p + n - 8) << (64 - 8 * (n - i));
+    return n - i >= 8 ? sdb_key_word(p + i) : sdb_key_word(p + n - 8) << (64 - 8 * (n - i));
 }
 
 /* How many zero bytes stand before the first other one: 0..8. */
@@ -71,7 +64,7 @@ static inline bool byte_meets(const uint8_t *key, size_t len, size_t at, uint8_t
 static inline size_t word_diff(const uint8_t *key, size_t len, size_t at, uint64_t word, int *byte)
 {
     if (len - at >= 8) {
-        unsigned same = word_zeros(word_load(key + at) ^ word);
+        unsigned same = word_zeros(sdb_key_word(key + at) ^ word);
         *byte = same < 8 ? (uint8_t)(word >> (56 - 8 * same)) : -1;
         return at + same;
     }
@@ -253,7 +246,7 @@ uint8_t *sdb_key_put_rowid(uint8_t *out, int64_t rowid)
 
 int64_t sdb_key_rowid(const uint8_t *key)
 {
-    return (int64_t)(word_load(key) ^ UINT64_C(1) << 63);
+    return (int64_t)(sdb_key_word(key) ^ UINT64_C(1) << 63);
 }
 
 size_t sdb_key_diff_rowid(const uint8_t *key, size_t len, size_t at, int64_t rowid, int *byte)

@@ -305,6 +305,7 @@ int sdb_iter_prefix(sdb_iter *it, const uint8_t *key, size_t len, bool last)
         return SDB_DONE;
     int rc = last ? down_last(it, link) : down_first(it, link);
     int byte;
+    sdb_leaf_expect(it->base, it->leaf);
     if (rc == SDB_OK && len > 0 &&
         it->leaves->diff(it->leaves->ctx, sdb_at(it->base, it->leaf), key, len, &byte) < len) {
         it->leaf = 0;

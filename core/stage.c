@@ -183,6 +183,16 @@ static int staged_change(sdb_txn *txn, sdb_work *w, const sdb_row *old, uint64_t
     return SDB_OK;
 }
 
+/* The keys of the row to be. */
+static int keys_make(sdb_txn *txn, const sdb_work *w, const sdb_row *old, int64_t rowid,
+                     const sdb_value *values)
+{
+    int rc = sdb_keys_of_values(&txn->keys, w->now->set, rowid, values);
+    if (rc == SDB_OK && old) /* a new row waits for one node in an index, and asking costs it more than that */
+        keys_expect(w, &txn->keys, sdb_indexes_all(w->now->set));
+    return rc;
+}
+
 /* Make `old` what the staged row is, or where it has to stay as it is put that in its place. The keys are
 ** made now if they are not there, for which `values` are those of the row. */
 static int staged_put(sdb_txn *txn, sdb_work *w, const sdb_row *old, const sdb_value *values)
@@ -196,12 +206,9 @@ static int staged_put(sdb_txn *txn, sdb_work *w, const sdb_row *old, const sdb_v
         v->revision++;
     } else {
         if (values)
-            rc = sdb_keys_of_values(&txn->keys, v->set, row->rowid, values);
-        if (rc == SDB_OK) {
-            if (old) /* a new row waits for one node in an index, and asking costs it more than that */
-                keys_expect(w, &txn->keys, sdb_indexes_all(v->set));
+            rc = keys_make(txn, w, old, row->rowid, values);
+        if (rc == SDB_OK)
             rc = staged_change(txn, w, old, is_same);
-        }
     }
     if (rc == SDB_OK) {
         txn->found = NULL;
@@ -235,9 +242,12 @@ int sdb_put_over(sdb_txn *txn, sdb_table *table, const sdb_row *old, int64_t row
     int rc = sdb_txn_open_work(txn, table, &w);
     if (rc == SDB_OK && old && !is_there(txn, w, old))
         rc = SDB_MISUSE;
+    bool may_stay = rc == SDB_OK && old && sdb_row_stamp(old) > w->edit.floor; /* it needs no keys then */
+    if (rc == SDB_OK && !may_stay)
+        rc = keys_make(txn, w, old, rowid, values);
     if (rc == SDB_OK)
         rc = row_stage(txn, table, rowid, values);
-    return rc == SDB_OK ? staged_put(txn, w, old, values) : rc;
+    return rc == SDB_OK ? staged_put(txn, w, old, may_stay ? values : NULL) : rc;
 }
 
 int sdb_put(sdb_txn *txn, sdb_table *table, int64_t rowid, const sdb_value *values)

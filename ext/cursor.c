@@ -393,7 +393,10 @@ int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *rowid)
         if (rc != SQLITE_OK)
             return rc;
     }
-    *rowid = sdb_row_rowid(cur->row);
+    if (cur->plan->is_point && cur->plan->index == SDB_BY_ROWID && cur->eq[0].type == SDB_INTEGER)
+        *rowid = cur->eq[0].u.i; /* without a look at the row, which may be on its way yet */
+    else
+        *rowid = sdb_row_rowid(cur->row);
     cur->is_rowid_read = true;
     return SQLITE_OK;
 }
