@@ -259,13 +259,12 @@ static int cursor_look_behind(cursor *cur)
     return SQLITE_SCHEMA;
 }
 
-/* Whether this is the inner side of a join again, with nothing to do but to look up other values. */
-static bool is_point_again(const cursor *cur, const plan *p)
+/* Whether this is a point again, and there is nothing to do but to look up other values. */
+static bool is_point_again(cursor *cur, const plan *p)
 {
-    const vtable *t = cursor_vtable(cur);
+    const conn *c = cursor_vtable(cur)->conn;
 
-    return p->is_point && (cur->stands || !cur->on_snapshot) && core_is_open(t->store, cur, p) &&
-           !cur->is_wide && !cur->is_ahead && !t->conn->wanted && !t->conn->arming;
+    return p->is_point && !cur->is_ahead && !cur->sorted && !c->wanted && !c->arming && core_resume(cur, p);
 }
 
 int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,
@@ -275,13 +274,14 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     vtable *t = cursor_vtable(cur);
     conn *c = t->conn;
     const plan *p = (const plan *)(const void *)idx_str;
-    bool is_empty = false;
+    bool is_empty = false, is_inner = cur->stands || !cur->on_snapshot; /* of a join, again */
     int rc;
 
     (void)idx_num;
     (void)argc;
-    if (is_point_again(cur, p) && range_set_again(cur, argv)) {
-        ahead_ask(cur, cur->eq, p->path.n_eq);
+    if (is_point_again(cur, p) && range_set_point(cur, p, is_inner, argv)) {
+        if (is_inner)
+            ahead_ask(cur, cur->eq, p->path.n_eq);
         return row_set(cur, sdb_cursor_seek(cur->core, &cur->range));
     }
     cursor_clear(cur);

@@ -141,6 +141,10 @@ int cursor_scan(cursor *cur, int (*see)(cursor *, const sdb_row *, const sdb_val
 
 /* Open core by the plan, on what is to be read now, if it is not. An SQLite code. */
 int core_open(cursor *cur, const plan *p);
+
+/* Whether core is open by the plan on what is to be read now, because this is the inner side of a join again, or
+** the statement that was the last one to use the cursor. */
+bool core_resume(cursor *cur, const plan *p);
 void core_close(store *s, cursor *cur);
 
 /* Whether core is open by the plan, and has not missed a write of this connection. */
@@ -158,9 +162,9 @@ void cursor_clear(cursor *cur);
 ** can match, and the range is not to be used. */
 int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty);
 
-/* For a plan that is a point, whose range has been set before: set just its values. False: one of them needs
-** a second thought, and so range_set. */
-bool range_set_again(cursor *cur, sqlite3_value **argv);
+/* The same of a plan that is a point, where that takes no second thought. is_again: the cursor's last range was
+** the plan's too. False: range_set has to do it. */
+bool range_set_point(cursor *cur, const plan *p, bool is_again, sqlite3_value **argv);
 
 /* Set the filter, from the same. */
 int filter_set(cursor *cur, sqlite3_value **argv, bool *is_empty);

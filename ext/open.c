@@ -361,6 +361,16 @@ static void core_swap(cursor *a, cursor *b)
     core_move(b, &was);
 }
 
+/* Whether there is a version to be read; else core_open's own question says why. */
+static bool view_is_ready(store *s)
+{
+    char *err = NULL;
+    int rc = view_ready(s, &err);
+
+    sqlite3_free(err);
+    return rc == SQLITE_OK;
+}
+
 /* Whether core, left open by another statement, is open on what is to be read now. */
 static bool core_is_same(const store *s, const cursor *cur, const plan *p)
 {
@@ -430,6 +440,20 @@ static int core_replace_index(cursor *cur, const plan *p)
     return p->function ? SQLITE_OK : automatic_make(cur, &p->path);
 }
 
+bool core_resume(cursor *cur, const plan *p)
+{
+    store *s = cursor_vtable(cur)->store;
+
+    if (!core_is_open(s, cur, p))
+        return false;
+    if (cur->stands || !cur->on_snapshot)
+        return true; /* the inner side of a join, again */
+    if ((s->name && !view_is_ready(s)) || !core_is_same(s, cur, p))
+        return false;
+    core_stand(s, cur, true); /* the statement, again */
+    return true;
+}
+
 int core_open(cursor *cur, const plan *p)
 {
     vtable *t = cursor_vtable(cur);
@@ -437,14 +461,14 @@ int core_open(cursor *cur, const plan *p)
     bool is_there;
     int rc;
 
-    if ((cur->stands || !cur->on_snapshot) && core_is_open(s, cur, p))
-        return SQLITE_OK; /* the inner side of a join, again */
+    if (core_resume(cur, p))
+        return SQLITE_OK;
     rc = view_ready(s, &t->base.zErrMsg);
     if (rc != SQLITE_OK)
         return rc;
     if (!cur->past && (core_is_same(s, cur, p) || core_exchange(s, cur, p))) {
         core_stand(s, cur, cur->on_snapshot);
-        return SQLITE_OK; /* the statement, again */
+        return SQLITE_OK;
     }
     rc = core_leave(s, cur);
     if (rc != SQLITE_OK)

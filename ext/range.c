@@ -379,20 +379,28 @@ int range_set(cursor *cur, sqlite3_value **argv, bool *is_empty)
     return rc;
 }
 
-bool range_set_again(cursor *cur, sqlite3_value **argv)
+bool range_set_point(cursor *cur, const plan *p, bool is_again, sqlite3_value **argv)
 {
-    const plan_path *p = cur->path;
+    const plan_path *path = &p->path;
 
-    assert(cur->plan->is_point && cur->eq_room >= p->n_eq);
-    for (int i = 0; i < p->n_eq; i++) {
-        sqlite3_value *in = argv[p->eq[i].arg];
+    assert(p->is_point);
+    if (!is_again || cur->is_wide) {
+        if (cur->eq_room < path->n_eq)
+            return false;
+        cur->plan = p;
+        cur->path = path;
+        cur->is_wide = false;
+        cur->range = (sdb_range){.eq = cur->eq, .reverse = p->reverse};
+    }
+    for (int i = 0; i < path->n_eq; i++) {
+        sqlite3_value *in = argv[path->eq[i].arg];
         int type = sqlite3_value_type(in);
-        bool is_numeric = column_affinity(cur, p->eq[i].column) >= AFFINITY_NUMERIC;
+        bool is_numeric = column_affinity(cur, path->eq[i].column) >= AFFINITY_NUMERIC;
         if (type != (is_numeric ? SQLITE_INTEGER : SQLITE_TEXT) ||
             value_get(in, &cur->eq[i]) != SQLITE_OK)
             return false;
     }
-    cur->range.n_eq = p->n_eq;
+    cur->range.n_eq = path->n_eq;
     return true;
 }
 
