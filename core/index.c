@@ -211,29 +211,28 @@ static int rowid_bounds(const sdb_range *range, sdb_buf *out, size_t *n_lo)
 sdb_link sdb_index_row(const uint8_t *base, sdb_link root, int64_t rowid)
 {
     uint64_t key = (uint64_t)rowid ^ (uint64_t)1 << 63; /* what is left of it, on top */
-    unsigned n_left = SDB_ROWID_KEY;
-    bool is_seen = true; /* the path says what the bytes before are */
+    unsigned n_unseen = SDB_ROWID_KEY; /* bytes that the path does not spell */
     sdb_link link = root;
     while (link && !(link & SDB_LEAF)) {
         const sdb_node *n = sdb_at(base, link);
         sdb_node_expect(n, (uint8_t)(key >> 56));
         uint32_t prefix = sdb_node_prefix_len(n);
         if (__builtin_expect(prefix > 0, 0)) {
-            if (sdb_node_is_long(n))
-                is_seen = false;
-            else if ((sdb_key_word(sdb_node_prefix(n)) ^ key) >> (64 - 8 * prefix))
-                return 0;
+            if (!sdb_node_is_long(n)) {
+                if ((sdb_key_word(sdb_node_prefix(n)) ^ key) >> (64 - 8 * prefix))
+                    return 0;
+                n_unseen -= prefix;
+            }
             key <<= 8 * prefix;
-            n_left -= prefix;
         }
         link = sdb_node_find(n, (uint8_t)(key >> 56));
         key <<= 8;
-        n_left--;
+        n_unseen--;
     }
     if (!link)
         return 0;
     sdb_leaf_expect(base, link);
-    if (is_seen && n_left == 0)
+    if (n_unseen == 0)
         return link;
     return ((const sdb_row *)sdb_at(base, link))->rowid == rowid ? link : 0;
 }

@@ -264,7 +264,7 @@ static bool is_point_again(cursor *cur, const plan *p)
 {
     const conn *c = cursor_vtable(cur)->conn;
 
-    return p->is_point && !cur->is_ahead && !cur->sorted && !c->wanted && !c->arming && core_resume(cur, p);
+    return p->is_point && !cur->is_ahead && !cur->sorted && !c->wanted && !c->arming && core_is_ready(cur, p);
 }
 
 int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, int argc,

@@ -142,15 +142,23 @@ int cursor_scan(cursor *cur, int (*see)(cursor *, const sdb_row *, const sdb_val
 /* Open core by the plan, on what is to be read now, if it is not. An SQLite code. */
 int core_open(cursor *cur, const plan *p);
 
-/* Whether core is open by the plan on what is to be read now, because this is the inner side of a join again, or
-** the statement that was the last one to use the cursor. */
-bool core_resume(cursor *cur, const plan *p);
 void core_close(store *s, cursor *cur);
 
 /* Whether core is open by the plan, and has not missed a write of this connection. */
 static inline bool core_is_open(const store *s, const cursor *cur, const plan *p)
 {
     return cur->plan_id == p->id && cur->is_open && cur->n_writes == s->n_writes;
+}
+
+/* Whether core, open by the plan since another run of its statement, is open on what is to be read now. */
+bool core_resume(cursor *cur, const plan *p);
+
+/* Whether there is nothing to open, because this is the inner side of a join again, or the statement that was the
+** last one to use the cursor. */
+static inline bool core_is_ready(cursor *cur, const plan *p)
+{
+    return core_is_open(cursor_vtable(cur)->store, cur, p) &&
+           (cur->stands || !cur->on_snapshot || core_resume(cur, p));
 }
 
 /* Forget what the last xFilter has left behind, but for core, and for room to be used again. */

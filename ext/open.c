@@ -444,13 +444,9 @@ bool core_resume(cursor *cur, const plan *p)
 {
     store *s = cursor_vtable(cur)->store;
 
-    if (!core_is_open(s, cur, p))
-        return false;
-    if (cur->stands || !cur->on_snapshot)
-        return true; /* the inner side of a join, again */
     if ((s->name && !view_is_ready(s)) || !core_is_same(s, cur, p))
         return false;
-    core_stand(s, cur, true); /* the statement, again */
+    core_stand(s, cur, true);
     return true;
 }
 
@@ -461,7 +457,7 @@ int core_open(cursor *cur, const plan *p)
     bool is_there;
     int rc;
 
-    if (core_resume(cur, p))
+    if (core_is_ready(cur, p))
         return SQLITE_OK;
     rc = view_ready(s, &t->base.zErrMsg);
     if (rc != SQLITE_OK)
