@@ -219,6 +219,7 @@ static const struct work {
     {"scan count(*), a row", 0, SCAN, AUTOCOMMIT, NULL, "SELECT count(*) FROM t", "i", NULL},
     {"UPDATE v by id, one txn", .60, POINT, TXN, set_id_and_v, UPDATE("id"), "", TABLE("t")},
     {"UPDATE v by k, one txn", 0, POINT, TXN, set_k_and_v, UPDATE("k"), "", TABLE("t")},
+    {"UPDATE v by id, one txn, again", .60, POINT, TXN, set_id_and_v, UPDATE("id"), "", TABLE("t")},
     {"UPDATE v by id, autocommit", 0, POINT, AUTOCOMMIT, set_id_and_v, UPDATE("id"), "",
      TABLE("t")},
     {"INSERT, autocommit", 0, ONCE, AUTOCOMMIT, set_new_row, ADD("t"), "", TABLE("t")},
