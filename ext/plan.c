@@ -383,7 +383,7 @@ int plan_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     query q = {.table = t, .info = info, .n_rows = ROWS_MIN};
     view now;
     path best;
-    plan *p;
+    plan *p = NULL;
     double n_rows;
     int of_table, snapshot;
     bool is_reading;
