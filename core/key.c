@@ -13,7 +13,6 @@ enum { TAG_NULL = 0x10, TAG_NUMBER = 0x20, TAG_TEXT = 0x30, TAG_BLOB = 0x40 };
 
 /* ---------------------------------------------------------------- words */
 
-/* Compilers make one load and a byte swap of this. */
 /* The swap, if this machine needs one, is its own inverse. */
 static inline uint8_t *word_store(uint8_t *out, uint64_t word)
 {

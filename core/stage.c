@@ -242,7 +242,7 @@ int sdb_put_over(sdb_txn *txn, sdb_table *table, const sdb_row *old, int64_t row
     int rc = sdb_txn_open_work(txn, table, &w);
     if (rc == SDB_OK && old && !is_there(txn, w, old))
         rc = SDB_MISUSE;
-    bool may_stay = rc == SDB_OK && old && sdb_row_stamp(old) > w->edit.floor; /* it needs no keys then */
+    bool may_stay = rc == SDB_OK && old && sdb_row_stamp(old) > w->edit.floor; /* and need no keys */
     if (rc == SDB_OK && !may_stay)
         rc = keys_make(txn, w, old, rowid, values);
     if (rc == SDB_OK)

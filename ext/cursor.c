@@ -259,8 +259,8 @@ static int cursor_look_behind(cursor *cur)
     return SQLITE_SCHEMA;
 }
 
-/* Whether this is a point again, and there is nothing to do but to look up other values. */
-static bool is_point_again(cursor *cur, const plan *p)
+/* If this is a point again, and there is nothing to do but to look up other values, let core stand, and true. */
+static bool point_resume(cursor *cur, const plan *p)
 {
     const conn *c = cursor_vtable(cur)->conn;
 
@@ -274,19 +274,20 @@ int cursor_filter(sqlite3_vtab_cursor *base, int idx_num, const char *idx_str, i
     vtable *t = cursor_vtable(cur);
     conn *c = t->conn;
     const plan *p = (const plan *)(const void *)idx_str;
-    bool is_empty = false, is_inner = cur->stands || !cur->on_snapshot; /* of a join, again */
+    bool was_open = cur->stands || !cur->on_snapshot; /* if core is: since the last xFilter of this run */
+    bool is_empty = false;
     int rc;
 
     (void)idx_num;
     (void)argc;
-    if (is_point_again(cur, p) && range_set_point(cur, p, is_inner, argv)) {
-        if (is_inner)
+    c->has_doubt = false;
+    if (point_resume(cur, p) && range_set_point(cur, p, was_open, argv)) {
+        if (was_open)
             ahead_ask(cur, cur->eq, p->path.n_eq);
         return row_set(cur, sdb_cursor_seek(cur->core, &cur->range));
     }
     cursor_clear(cur);
     cur->is_plain = false;
-    c->has_doubt = false;
     rc = lock_wanted(t);
     if (rc == SQLITE_OK && (p->snapshot_op || cur->past))
         rc = moment_set(cur, p, argv, &is_empty);

@@ -150,11 +150,12 @@ static inline bool core_is_open(const store *s, const cursor *cur, const plan *p
     return cur->plan_id == p->id && cur->is_open && cur->n_writes == s->n_writes;
 }
 
-/* Whether core, open by the plan since another run of its statement, is open on what is to be read now. */
+/* If core, open by the plan since another run of its statement, is open on what is to be read now: let it stand, and
+** true. */
 bool core_resume(cursor *cur, const plan *p);
 
-/* Whether there is nothing to open, because this is the inner side of a join again, or the statement that was the
-** last one to use the cursor. */
+/* The same where this may be the inner side of a join, again, too; or else the statement that was the last one to use
+** the cursor. Else it has to be opened. */
 static inline bool core_is_ready(cursor *cur, const plan *p)
 {
     return core_is_open(cursor_vtable(cur)->store, cur, p) &&

@@ -181,7 +181,7 @@ void conn_close_cursor(conn *c)
             next = s->parked->next;
             cursor_retire(s, s->parked);
         }
-        view_close(s);
+        view_leave(s);
     }
 }
 
@@ -361,7 +361,7 @@ static void core_swap(cursor *a, cursor *b)
     core_move(b, &was);
 }
 
-/* Whether there is a version to be read; else core_open's own question says why. */
+/* Have a version to read; where there is none, core_open's own question says why. */
 static bool view_is_ready(store *s)
 {
     char *err = NULL;

@@ -81,6 +81,18 @@ void view_close(store *s)
         sdb_snapshot_drop(s->snapshot);
 }
 
+/* BEGIN may have come since the first of them was opened: then the transaction goes on with what they have read. */
+void view_leave(store *s)
+{
+    char *err = NULL;
+
+    if (s->is_bound && !is_kept(s) && !sqlite3_get_autocommit(s->conn->db)) {
+        (void)witness_call(s->conn, &err);
+        sqlite3_free(err);
+    }
+    view_close(s);
+}
+
 void view_let_go(store *s)
 {
     if (!s->name && s->conn->n_open == 0)

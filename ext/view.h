@@ -19,7 +19,8 @@ void view_end(store *s, view v);
 ** be. SQLite's code. */
 int view_ready(store *s, char **err);
 
-/* No cursor of the connection is open any more. */
+/* The connection's last cursor has closed; or the version is not needed for another reason. */
+void view_leave(store *s);
 void view_close(store *s);
 
 /* Before somebody is told who holds what: give up the snapshot if it is there for the next statement only. */
