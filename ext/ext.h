@@ -90,7 +90,9 @@ struct conn {
     watch *arming; /* the one whose query is running, to find out what it reads; or NULL */
 
     /* transaction.c */
-    sqlite3_vtab *manager; /* the manager's object that takes part in this SQLite transaction */
+    sqlite3_vtab *manager; /* the manager's object that takes part in this SQLite transaction, or a table's that
+                           ** does for it */
+    sqlite3_vtab *heir;    /* the manager's object that is to follow that */
     bool manager_is_young; /* it was created in this very transaction, and may vanish with it */
     int state;             /* for the asserts on the order of callbacks */
     sqlite3_stmt *enroll;  /* DELETE FROM temp.statedb_txn */
@@ -146,6 +148,7 @@ struct vtable {
     vtable *next, *prev; /* of the connection */
     vtable *next_wanted; /* in the connection's list of tables to be locked */
     bool is_wanted;      /* it is in that list */
+    bool is_begun;       /* SQLite has called xBegin, and is going to call the other transaction methods */
     sdb_table *table;    /* counted */
     uint64_t read_revision; /* the table's when a cursor was opened on it last */
     bool is_in_file;        /* without storage=memory: its rows may not be written */
@@ -173,6 +176,20 @@ int txn_enroll(store *s, char **err);
 
 /* The first half of that. */
 int txn_join(conn *c, char **err);
+
+/* The same before a row of a table is written: outside of BEGIN the table may do for the manager. */
+int txn_enroll_table(vtable *t);
+
+/* Whether a table does. */
+bool txn_is_led(const conn *c);
+
+/* The transaction methods of either. */
+int txn_sync(sqlite3_vtab *vtab);
+int txn_commit(sqlite3_vtab *vtab);
+int txn_rollback(sqlite3_vtab *vtab);
+int txn_savepoint(sqlite3_vtab *vtab, int level);
+int txn_release(sqlite3_vtab *vtab, int level);
+int txn_rollback_to(sqlite3_vtab *vtab, int level);
 
 /* Abort a txn that has done nothing, and begin another one. */
 bool txn_restart(store *s);

@@ -153,7 +153,7 @@ static int table_lock(vtable *t)
 {
     store *s = t->store;
     int waited_ms = 0;
-    int rc = txn_enroll(s, &t->base.zErrMsg);
+    int rc = txn_enroll_table(t);
 
     if (rc)
         return rc;
@@ -188,6 +188,7 @@ static bool is_locked(const vtable *t)
     const store *s = t->store;
 
     return s->txn && !s->conn->manager_is_young && !s->conn->n_evaluating &&
+           (!txn_is_led(s->conn) || sqlite3_get_autocommit(s->conn->db)) &&
            sdb_txn_is_locked(s->txn, t->table) && sdb_txn_name(s->txn, t->table) &&
            !view_lacks((view){.txn = s->txn}, t);
 }

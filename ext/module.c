@@ -8,6 +8,7 @@
 #include "index_sql.h"
 #include "view.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -456,8 +457,29 @@ static int module_connect(sqlite3 *db, void *aux, int argc, const char *const *a
     return vtable_open(aux, argc, argv, false, out, err);
 }
 
+static int module_begin(sqlite3_vtab *vtab)
+{
+    ((vtable *)vtab)->is_begun = true;
+    return lock_want(vtab);
+}
+
+static int module_commit(sqlite3_vtab *vtab)
+{
+    ((vtable *)vtab)->is_begun = false;
+    lock_unwant(vtab);
+    return txn_commit(vtab);
+}
+
+static int module_rollback(sqlite3_vtab *vtab)
+{
+    ((vtable *)vtab)->is_begun = false;
+    lock_unwant(vtab);
+    return txn_rollback(vtab);
+}
+
 static int module_disconnect(sqlite3_vtab *vtab)
 {
+    assert(((vtable *)vtab)->conn->manager != vtab);
     vtable_free((vtable *)vtab);
     return SQLITE_OK;
 }
@@ -555,7 +577,7 @@ typedef struct module_4 {
 #endif
 } module_4;
 
-/* No transaction methods but these, which serve lock.c: see transaction.c. */
+/* The transaction methods serve lock.c, and a table that does for the manager (transaction.c). */
 static const module_4 module = {
 #if SQLITE_VERSION_NUMBER >= 3044000
     .older.xIntegrity = module_integrity,
@@ -577,10 +599,14 @@ static const module_4 module = {
     .older.xRowid = cursor_rowid,
     .older.xUpdate = write_update,
     .older.xFindFunction = plan_find_function,
-    .older.xBegin = lock_want,
-    .older.xCommit = lock_unwant,
-    .older.xRollback = lock_unwant,
+    .older.xBegin = module_begin,
+    .older.xSync = txn_sync,
+    .older.xCommit = module_commit,
+    .older.xRollback = module_rollback,
     .older.xRename = module_rename,
+    .older.xSavepoint = txn_savepoint,
+    .older.xRelease = txn_release,
+    .older.xRollbackTo = txn_rollback_to,
 };
 
 const sqlite3_module *const statedb_module = &module.older;

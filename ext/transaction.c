@@ -17,6 +17,11 @@
 ** The nested statement never runs inside an xBegin: there it would make SQLite write beyond its
 ** list of tables (sqlite3VtabBegin reserves one entry before it calls xBegin and fills it after).
 **
+** OUTSIDE OF BEGIN the first table that a statement writes does for the manager, which costs a third of such
+** a statement: it hears the same, and of what it would not be told nothing can happen before the statement
+** ends. Should that begin a transaction, or create, drop or rename a table, by a function that runs SQL, then the
+** manager is enrolled after all, before anything more is written, and goes on in the table's place (its heir).
+**
 ** LEVELS. SQLite numbers its savepoints, those of statements included, from 0; a table that joins
 ** in the middle hears of the innermost only. The same for each store: nothing was written there before its txn began: all levels
 ** that were there by then mean one state, the beginning: to return to it is to abort the txn; the
@@ -44,6 +49,17 @@ typedef struct manager {
     sqlite3_vtab base; /* must be first */
     conn *conn;
 } manager;
+
+/* Of the manager, or of a table that does for it. */
+static conn *conn_of(sqlite3_vtab *vtab)
+{
+    return vtab->pModule == statedb_module ? ((vtable *)vtab)->conn : ((manager *)vtab)->conn;
+}
+
+bool txn_is_led(const conn *c)
+{
+    return c->manager && c->manager->pModule == statedb_module;
+}
 
 /* ---------------------------------------------------------------- plans */
 
@@ -132,7 +148,7 @@ static void txn_abort_all(conn *c)
     for (store *s = c->stores; s; s = s->next)
         txn_abort(s);
     txn_expire_plans(c, 1);
-    c->manager = NULL;
+    c->manager = c->heir = NULL;
     c->manager_is_young = false;
     c->state = TXN_NONE;
 }
@@ -210,7 +226,7 @@ static int manager_enroll(conn *c, char **err)
         sqlite3_step(c->enroll);
         rc = sqlite3_reset(c->enroll);
     }
-    if (rc == SQLITE_ERROR) { /* no such table */
+    if (rc == SQLITE_ERROR && !c->manager) { /* no such table */
         txn_forget_statement(c);
         rc = manager_create(c, err);
     } else if (rc && rc != SQLITE_NOMEM && !*err) {
@@ -218,7 +234,11 @@ static int manager_enroll(conn *c, char **err)
                                "are followed: %s",
                                sqlite3_errmsg(c->db));
     }
-    assert(rc || c->manager);
+    if (!rc && c->heir) {
+        c->manager = c->heir;
+        c->heir = NULL;
+    }
+    assert(rc || (c->manager && !txn_is_led(c)));
     return rc;
 }
 
@@ -226,13 +246,11 @@ int txn_join(conn *c, char **err)
 {
     int rc = txn_verify(c);
 
-    return rc || c->manager ? rc : manager_enroll(c, err);
+    return rc || (c->manager && !txn_is_led(c)) ? rc : manager_enroll(c, err);
 }
 
-int txn_enroll(store *s, char **err)
+static int store_enroll(store *s, int rc, char **err)
 {
-    int rc = txn_join(s->conn, err);
-
     if (s->conn->n_evaluating) {
         sqlite3_free(*err);
         *err = sqlite3_mprintf("statedb: a function in a DEFAULT or CHECK cannot write to a statedb "
@@ -240,6 +258,25 @@ int txn_enroll(store *s, char **err)
         return SQLITE_LOCKED;
     }
     return rc || s->txn ? rc : txn_begin(s);
+}
+
+int txn_enroll(store *s, char **err)
+{
+    return store_enroll(s, txn_join(s->conn, err), err);
+}
+
+int txn_enroll_table(vtable *t)
+{
+    conn *c = t->conn;
+    int rc = SQLITE_OK;
+
+    if (!sqlite3_get_autocommit(c->db) || (c->manager ? !txn_is_led(c) : !t->is_begun)) {
+        rc = txn_join(c, &t->base.zErrMsg);
+    } else if (!c->manager) {
+        c->manager = &t->base;
+        c->state = TXN_OPEN;
+    }
+    return store_enroll(t->store, rc, &t->base.zErrMsg);
 }
 
 void txn_close(conn *c)
@@ -256,19 +293,21 @@ void txn_close(conn *c)
 /* A second object in one transaction, after SQLite has reconnected the table, is not needed. */
 static int manager_begin(sqlite3_vtab *vtab)
 {
-    conn *c = ((manager *)vtab)->conn;
+    conn *c = conn_of(vtab);
 
-    if (c->manager)
+    if (c->manager) {
+        c->heir = txn_is_led(c) ? vtab : NULL;
         return SQLITE_OK;
+    }
     assert(c->state == TXN_NONE);
     c->manager = vtab;
     c->state = TXN_OPEN;
     return SQLITE_OK;
 }
 
-static int manager_sync(sqlite3_vtab *vtab)
+int txn_sync(sqlite3_vtab *vtab)
 {
-    conn *c = ((manager *)vtab)->conn;
+    conn *c = conn_of(vtab);
     int rc;
 
     if (vtab != c->manager)
@@ -283,9 +322,9 @@ static int manager_sync(sqlite3_vtab *vtab)
     return rc;
 }
 
-static int manager_commit(sqlite3_vtab *vtab)
+int txn_commit(sqlite3_vtab *vtab)
 {
-    conn *c = ((manager *)vtab)->conn;
+    conn *c = conn_of(vtab);
 
     if (vtab != c->manager)
         return SQLITE_OK;
@@ -302,9 +341,9 @@ static int manager_commit(sqlite3_vtab *vtab)
     return SQLITE_OK;
 }
 
-static int manager_rollback(sqlite3_vtab *vtab)
+int txn_rollback(sqlite3_vtab *vtab)
 {
-    conn *c = ((manager *)vtab)->conn;
+    conn *c = conn_of(vtab);
 
     if (vtab == c->manager)
         txn_end(c);
@@ -367,9 +406,9 @@ static void level_rollback(store *s, int level)
     }
 }
 
-static int manager_release(sqlite3_vtab *vtab, int level)
+int txn_release(sqlite3_vtab *vtab, int level)
 {
-    conn *c = ((manager *)vtab)->conn;
+    conn *c = conn_of(vtab);
 
     for (store *s = has_levels(c, vtab) ? c->stores : NULL; s; s = s->next)
         if (s->txn)
@@ -377,9 +416,9 @@ static int manager_release(sqlite3_vtab *vtab, int level)
     return SQLITE_OK;
 }
 
-static int manager_savepoint(sqlite3_vtab *vtab, int level)
+int txn_savepoint(sqlite3_vtab *vtab, int level)
 {
-    conn *c = ((manager *)vtab)->conn;
+    conn *c = conn_of(vtab);
     int rc = SQLITE_OK;
 
     if (!has_levels(c, vtab))
@@ -392,9 +431,9 @@ static int manager_savepoint(sqlite3_vtab *vtab, int level)
     return rc;
 }
 
-static int manager_rollback_to(sqlite3_vtab *vtab, int level)
+int txn_rollback_to(sqlite3_vtab *vtab, int level)
 {
-    conn *c = ((manager *)vtab)->conn;
+    conn *c = conn_of(vtab);
 
     for (store *s = has_levels(c, vtab) ? c->stores : NULL; s; s = s->next)
         if (s->txn)
@@ -435,6 +474,10 @@ static int manager_new(sqlite3 *db, void *aux, int argc, const char *const *argv
         sqlite3_stricmp(argv[2], "statedb_txn") != 0) {
         *err = sqlite3_mprintf("statedb: the module statedb_txn is for temp.statedb_txn alone");
         return SQLITE_ERROR;
+    }
+    if (txn_is_led(c)) {
+        *err = sqlite3_mprintf("statedb: temp.statedb_txn cannot be created while a statement writes");
+        return SQLITE_LOCKED;
     }
     rc = manager_connect(db, aux, argc, argv, out, err);
     if (rc)
@@ -503,12 +546,12 @@ static const sqlite3_module manager_module = {
     .xRowid = check_row_rowid,
     .xUpdate = manager_update,
     .xBegin = manager_begin,
-    .xSync = manager_sync,
-    .xCommit = manager_commit,
-    .xRollback = manager_rollback,
-    .xSavepoint = manager_savepoint,
-    .xRelease = manager_release,
-    .xRollbackTo = manager_rollback_to,
+    .xSync = txn_sync,
+    .xCommit = txn_commit,
+    .xRollback = txn_rollback,
+    .xSavepoint = txn_savepoint,
+    .xRelease = txn_release,
+    .xRollbackTo = txn_rollback_to,
 };
 
 int manager_register(conn *c)

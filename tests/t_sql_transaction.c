@@ -229,7 +229,7 @@ static void test_drop_of_the_manager(void **state)
     (void)state;
     assert_sql(db,
                "CREATE VIRTUAL TABLE t USING statedb(a UNIQUE); DROP TABLE temp.statedb_txn;"
-               "INSERT INTO t VALUES(1); BEGIN; INSERT INTO t VALUES(2)",
+               "BEGIN; INSERT INTO t VALUES(1); COMMIT; BEGIN; INSERT INTO t VALUES(2)",
                "");
     assert_sql(db, "DROP TABLE temp.statedb_txn", "database table is locked");
     assert_sql(db, "ROLLBACK; SELECT * FROM t; DROP TABLE temp.statedb_txn", "1");
