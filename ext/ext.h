@@ -202,6 +202,9 @@ int txn_verify(conn *c);
 ** one may use an index that is no more. */
 void txn_indexes_changed(store *s, bool at_once);
 
+/* How many statements are running that write, the one that calls us among them. */
+int txn_count_writing(conn *c);
+
 /* Whether no other statement of the connection runs than the one that called us. */
 bool txn_is_alone(conn *c);
 

@@ -239,17 +239,6 @@ bool lock_makes_way(vtable *t, int core_rc, int *waited_ms)
     return !s->is_blank || txn_restart(s);
 }
 
-/* Whether a statement is running that writes. */
-static bool is_writing(conn *c)
-{
-    sqlite3_stmt *stmt = NULL;
-
-    while ((stmt = sqlite3_next_stmt(c->db, stmt)) != NULL)
-        if (sqlite3_stmt_busy(stmt) && !sqlite3_stmt_readonly(stmt))
-            return true;
-    return false;
-}
-
 /* The error of one table to another, whose method SQLite has called. */
 static void error_move(vtable *from, vtable *to)
 {
@@ -266,7 +255,7 @@ int lock_wanted_now(vtable *teller)
     int rc = SQLITE_OK;
 
     /* In a transaction they may be those of a statement that has read nothing, and is over. */
-    if (!sqlite3_get_autocommit(c->db) && !is_writing(c)) {
+    if (!sqlite3_get_autocommit(c->db) && txn_count_writing(c) == 0) {
         while (c->wanted)
             lock_unwant(&c->wanted->base);
         return SQLITE_OK;

@@ -463,6 +463,14 @@ static int module_begin(sqlite3_vtab *vtab)
     return lock_want(vtab);
 }
 
+/* SQLite takes any text that is there now for the statement's, though it has no use for what xDestroy says. */
+static int module_sync(sqlite3_vtab *vtab)
+{
+    sqlite3_free(vtab->zErrMsg);
+    vtab->zErrMsg = NULL;
+    return txn_sync(vtab);
+}
+
 static int module_commit(sqlite3_vtab *vtab)
 {
     ((vtable *)vtab)->is_begun = false;
@@ -505,11 +513,13 @@ static int vtable_lock(vtable *t, sdb_table **out)
 }
 
 /* SQLite drops the object at once and the table with its transaction; so does this. */
+/* While another statement that has written still returns rows, SQLite drops no table of its own either; of ours it
+** would, and stumble over it later. */
 static int module_destroy(sqlite3_vtab *vtab)
 {
     vtable *t = (vtable *)vtab;
     sdb_table *table;
-    int rc = vtable_lock(t, &table);
+    int rc = txn_count_writing(t->conn) > 1 ? SQLITE_LOCKED : vtable_lock(t, &table);
 
     if (rc)
         return rc;
@@ -600,7 +610,7 @@ static const module_4 module = {
     .older.xUpdate = write_update,
     .older.xFindFunction = plan_find_function,
     .older.xBegin = module_begin,
-    .older.xSync = txn_sync,
+    .older.xSync = module_sync,
     .older.xCommit = module_commit,
     .older.xRollback = module_rollback,
     .older.xRename = module_rename,

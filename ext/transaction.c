@@ -85,6 +85,16 @@ static int count_running(conn *c)
     return n;
 }
 
+int txn_count_writing(conn *c)
+{
+    sqlite3_stmt *stmt = NULL;
+    int n = 0;
+
+    while ((stmt = sqlite3_next_stmt(c->db, stmt)) != NULL)
+        n += sqlite3_stmt_busy(stmt) && !sqlite3_stmt_readonly(stmt);
+    return n;
+}
+
 bool txn_is_alone(conn *c)
 {
     return count_running(c) <= 1;

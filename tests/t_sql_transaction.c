@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,6 +350,78 @@ static void test_writes_by_a_function(void **state)
     db_close(db);
 }
 
+/* ---------------------------------------------------------------- outside of BEGIN */
+
+/* What a connection answers to these, one after the other, while the rows of a statement that has written have
+** not all been read: with what it says itself, errors included. */
+static void run_beneath(sqlite3 *db, const char *create, const char *const *scripts, char *out)
+{
+    sqlite3_stmt *stmt;
+
+    assert_sql(db, create, "");
+    sqlite3_create_function(db, "run", 1, SQLITE_UTF8, NULL, run_function, NULL, NULL);
+    assert_int_equal(sqlite3_prepare_v2(db, "INSERT INTO t VALUES(1, 1), (2, run(?1)) RETURNING a", -1, &stmt, NULL),
+                     SQLITE_OK);
+    sqlite3_bind_text(stmt, 1, scripts[0], -1, SQLITE_STATIC);
+    int rc = sqlite3_step(stmt);
+    *out = 0;
+    for (scripts++; *scripts; scripts++) {
+        char *err = NULL;
+        bool is_end = strcmp(*scripts, "end") == 0;
+
+        *output = 0;
+        if (is_end)
+            snprintf(output, sizeof output, "%d", sqlite3_finalize(stmt));
+        else if (sqlite3_exec(db, *scripts, output_row, NULL, &err))
+            snprintf(output + strlen(output), 200, " %s", err);
+        sqlite3_free(err);
+        sprintf(out + strlen(out), "%s -> %s\n", *scripts, output);
+    }
+    sprintf(out + strlen(out), "%d %d", rc, sqlite3_get_autocommit(db));
+}
+
+/* The first statement is run in the middle of the one that writes. The table that does for the manager does so in the
+** transaction that begins there, until there is more to be told than a table is. */
+static void test_outside_of_begin(void **state)
+{
+#define ALL "SELECT a, b FROM t ORDER BY a; SELECT a, b FROM u ORDER BY a"
+    static const char *const scripts[][20] = {
+        {"", "DROP TABLE t", "DROP TABLE u", "INSERT INTO u VALUES(1, 1), (1, 2)", "INSERT INTO t VALUES(3, 3)", ALL,
+         "end", ALL, "DROP TABLE t", "SELECT a FROM u"},
+        {"", "BEGIN", "INSERT INTO t VALUES(3, 3)", ALL, "end", ALL, "ROLLBACK", ALL},
+        {"", "BEGIN", "end", "SAVEPOINT s", "INSERT INTO t VALUES(3, 3), (3, 4)", "DELETE FROM t", "DROP TABLE t",
+         "SELECT a FROM u", "ROLLBACK TO s", ALL, "UPDATE t SET b = 9", "COMMIT", ALL},
+        {"", "SAVEPOINT s", "INSERT INTO u VALUES(1, 1)", "end", "UPDATE t SET b = 7", "ROLLBACK TO s", ALL,
+         "INSERT INTO t VALUES(4, 4)", "RELEASE s", ALL},
+        {"", "BEGIN", "end", "ALTER TABLE t RENAME TO v", "INSERT INTO v VALUES(5, 5)", "SAVEPOINT s", "DROP TABLE v",
+         "ROLLBACK TO s", "SELECT a FROM v", "ROLLBACK", ALL},
+        {"BEGIN", ALL, "INSERT INTO t VALUES(3, 3)", "end", "SAVEPOINT s", "DELETE FROM t", "ROLLBACK TO s", ALL,
+         "COMMIT", ALL},
+        {"BEGIN; SAVEPOINT s", "end", "DELETE FROM t WHERE a = 1", ALL, "ROLLBACK TO s", ALL, "COMMIT", ALL},
+        {"INSERT INTO u VALUES(1, 1); SAVEPOINT s; INSERT INTO u VALUES(2, 2)", "ROLLBACK TO s", ALL, "end", ALL, "RELEASE s"},
+        {"DROP TABLE u", ALL, "end", ALL},
+        {"INSERT INTO u VALUES(1, 1), (2, 2), (2, 3)", ALL, "end", ALL},
+        {"", "SELECT * FROM t WHERE run('BEGIN') IS NULL AND a = 1", "INSERT INTO u VALUES(1, 1)", "end", "ROLLBACK", ALL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        static char native[20000], ours[20000];
+        sqlite3 *db = db_open(":memory:");
+
+        run_beneath(db, "CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE TABLE u(a INTEGER PRIMARY KEY, b)", scripts[i], native);
+        db_close(db);
+        db = db_new("");
+        run_beneath(db,
+                    "CREATE VIRTUAL TABLE t USING statedb(a INTEGER PRIMARY KEY, b);"
+                    "CREATE VIRTUAL TABLE u USING statedb(a INTEGER PRIMARY KEY, b)",
+                    scripts[i], ours);
+        db_close(db);
+        assert_string_equal(ours, native);
+    }
+#undef ALL
+}
+
 /* A statement with RETURNING keeps its savepoint until its last row is read, beyond others'. */
 static void test_savepoints_that_overlap(void **state)
 {
@@ -416,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_commit_hook),
         cmocka_unit_test(test_commit_while_the_file_is_read),
         cmocka_unit_test(test_writes_by_a_function),
+        cmocka_unit_test(test_outside_of_begin),
         cmocka_unit_test(test_savepoints_that_overlap),
         cmocka_unit_test(test_interrupts),
     };
