@@ -17,8 +17,8 @@
 ** The nested statement never runs inside an xBegin: there it would make SQLite write beyond its
 ** list of tables (sqlite3VtabBegin reserves one entry before it calls xBegin and fills it after).
 **
-** OUTSIDE OF BEGIN the first table that a statement writes does for the manager, which costs a third of such
-** a statement: it hears the same, and of what it would not be told nothing can happen before the statement
+** OUTSIDE OF BEGIN the first table that a statement writes does for the manager, whose nested statement would be
+** a fifth of it: the table hears the same, and of what it would not be told nothing can happen before the statement
 ** ends. Should that begin a transaction, or create, drop or rename a table, by a function that runs SQL, then the
 ** manager is enrolled after all, before anything more is written, and goes on in the table's place (its heir).
 **
