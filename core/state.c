@@ -120,14 +120,15 @@ typedef struct moment {
     const sdb_work *work;
 } moment;
 
-/* Whether a cursor of this transaction sees a moment; those of earlier ones are not known here. */
+/* Whether a cursor of this transaction sees a moment of the table; those of earlier ones are not known here. Another
+** table's does not count: when it goes nobody would look again, and an abort would free what is hung on. */
 static bool is_moment_held(const void *ctx, uint64_t from, uint64_t to)
 {
     const moment *m = ctx;
     if (from <= m->work->start)
         return true;
     for (const sdb_hold *h = m->txn->holds.next; h != &m->txn->holds; h = h->next)
-        if (h->is_own && h->stamp >= from && h->stamp < to)
+        if (h->table == m->work->table && h->is_own && h->stamp >= from && h->stamp < to)
             return true;
     return false;
 }

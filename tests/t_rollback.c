@@ -122,9 +122,48 @@ static void test_left_beside_others(void **state)
     assert_int_equal(sdb_mem_blocks(), 0);
 }
 
+/* What a table's cursor sees of what was rolled back goes with that cursor, though one of another table, with a
+** number in between, stays: the abort frees what it hangs on. */
+static void test_left_within(void **state)
+{
+    (void)state;
+    sdb_db *db;
+    sdb_txn *txn;
+    sdb_cursor *on_a, *on_b;
+    int savepoint;
+    assert_int_equal(sdb_open(&db), SDB_OK);
+    assert_int_equal(sdb_cursor_new(db, &on_a), SDB_OK);
+    assert_int_equal(sdb_cursor_new(db, &on_b), SDB_OK);
+    assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+    sdb_table *a = create(txn, "a"), *b = create(txn, "b");
+    put(txn, a, 1, 1);
+    put(txn, b, 1, 1);
+    assert_int_equal(sdb_txn_commit(txn), SDB_OK);
+
+    assert_int_equal(sdb_txn_begin(db, &txn), SDB_OK);
+    for (int i = 2; i < 300; i++)
+        put(txn, b, i, i);
+    assert_int_equal(sdb_txn_savepoint(txn, &savepoint), SDB_OK);
+    put(txn, a, 2, 2);
+    assert_int_equal(sdb_cursor_open_txn(on_a, txn, a, 0), SDB_OK);
+    put(txn, b, 2, 3);
+    assert_int_equal(sdb_cursor_open_txn(on_b, txn, b, 0), SDB_OK);
+    put(txn, b, 3, 4);
+    assert_int_equal(sdb_txn_rollback_to(txn, savepoint), SDB_OK);
+    sdb_cursor_close(on_b);
+    sdb_cursor_close(on_a);
+    sdb_txn_abort(txn);
+    assert_sound(sdb_check(db));
+    sdb_cursor_free(on_a);
+    sdb_cursor_free(on_b);
+    sdb_unref(db);
+    assert_int_equal(sdb_mem_blocks(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sweep_from),
-                                       cmocka_unit_test(test_left_beside_others)};
+                                       cmocka_unit_test(test_left_beside_others),
+                                       cmocka_unit_test(test_left_within)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
